@@ -4,12 +4,20 @@ import atexit
 import os
 from base64 import b64encode
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal, get_args
 
 from protolink_grpc.errors import InvalidArgumentError, UnimplementedError
 from protolink_grpc.lazy import load
 from protolink_grpc.telemetry.base import Telemetry
 from protolink_grpc.telemetry.spans import Span
+
+OtlpProtocol = Literal["http/protobuf", "grpc"]
+"""The transports of OTLP, as `OTEL_EXPORTER_OTLP_PROTOCOL` names them."""
+
+_PACKAGES: dict[OtlpProtocol, str] = {
+    "http/protobuf": "opentelemetry.exporter.otlp.proto.http",
+    "grpc": "opentelemetry.exporter.otlp.proto.grpc",
+}
 
 
 class OpenTelemetryTelemetry(Telemetry):
@@ -19,15 +27,17 @@ class OpenTelemetryTelemetry(Telemetry):
     object. The metrics go to `meter_provider`.
 
     Args:
-        processors: Span processors of OpenTelemetry's SDK. Without any, spans are sent in batches over OTLP with HTTP.
-        endpoint: URL for OTLP, such as `http://collector:4318/v1/traces`. None takes `OTEL_EXPORTER_OTLP_TRACES_ENDPOINT` or
-            `OTEL_EXPORTER_OTLP_ENDPOINT`.
+        processors: Span processors of OpenTelemetry's SDK. Without any, spans are sent in batches over OTLP.
+        endpoint: URL for OTLP, such as `http://collector:4318/v1/traces`, or `http://collector:4317` over gRPC. None takes
+            `OTEL_EXPORTER_OTLP_TRACES_ENDPOINT` or `OTEL_EXPORTER_OTLP_ENDPOINT`.
         headers: Headers for `endpoint`. None takes `OTEL_EXPORTER_OTLP_HEADERS`.
+        protocol: Transport of OTLP. None takes `OTEL_EXPORTER_OTLP_TRACES_PROTOCOL` or `OTEL_EXPORTER_OTLP_PROTOCOL`, then
+            `http/protobuf`.
         capture_content: Export prompts, answers, arguments, results and error messages, redacted by the agent's policy.
         meter_provider: None takes the meter provider of the process; if there is none, no metrics are recorded.
 
     Raises:
-        InvalidArgumentError: `processors` and `endpoint` or `headers` are both given.
+        InvalidArgumentError: `processors` are given with `endpoint`, `headers` or `protocol`, or the protocol is unknown.
         UnimplementedError: OpenTelemetry's SDK or exporter is not installed.
     """
 
@@ -36,16 +46,18 @@ class OpenTelemetryTelemetry(Telemetry):
         *processors: Any,
         endpoint: str | None = None,
         headers: Mapping[str, str] | None = None,
+        protocol: OtlpProtocol | None = None,
         capture_content: bool = False,
         meter_provider: Any = None,
     ) -> None:
-        if processors and (endpoint is not None or headers is not None):
+        given = {"endpoint": endpoint, "headers": headers, "protocol": protocol}
+        if processors and (misplaced := [name for name, value in given.items() if value is not None]):
             raise InvalidArgumentError(
-                "is for the default processor: give it to the exporter instead", field="endpoint"
+                "is for the default processor: give it to the exporter instead", field=misplaced[0]
             )
         self.capture_content = capture_content
         try:
-            used = processors or (_otlp_processor(endpoint, headers),)
+            used = processors or (_otlp_processor(endpoint, headers, _otlp_protocol(protocol)),)
             self._export = load("protolink_grpc.telemetry.otel_export:SpanExport")(used, meter_provider)
         except ModuleNotFoundError as error:
             raise UnimplementedError(
@@ -90,6 +102,7 @@ class LangfuseTelemetry(OpenTelemetryTelemetry):
         super().__init__(
             endpoint=f"{base.rstrip('/')}/api/public/otel/v1/traces",
             headers={"authorization": f"Basic {token}"},
+            protocol="http/protobuf",
             capture_content=capture_content,
         )
 
@@ -124,6 +137,7 @@ class LangSmithTelemetry(OpenTelemetryTelemetry):
         super().__init__(
             endpoint=f"{base.rstrip('/')}/otel/v1/traces",
             headers={"x-api-key": key, "langsmith-project": project},
+            protocol="http/protobuf",
             capture_content=capture_content,
         )
 
@@ -140,8 +154,23 @@ def _setting(name: str, given: str | None, *variables: str, default: str = "") -
     return found
 
 
-def _otlp_processor(endpoint: str | None, headers: Mapping[str, str] | None) -> Any:
-    exporter = load("opentelemetry.exporter.otlp.proto.http.trace_exporter:OTLPSpanExporter")
+def _otlp_protocol(given: str | None) -> OtlpProtocol:
+    """Return the transport of traces.
+
+    Raises:
+        InvalidArgumentError: It is unknown; names the argument or the variable.
+    """
+    variables = ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL")
+    field = "protocol" if given else next((name for name in variables if os.environ.get(name)), "protocol")
+    found = given or os.environ.get(field) or "http/protobuf"
+    for known in get_args(OtlpProtocol):
+        if found == known:
+            return known  # type: ignore[no-any-return]  # `get_args` has no type for a member of a Literal
+    raise InvalidArgumentError(f"must be one of {', '.join(get_args(OtlpProtocol))}, not {found!r}", field=field)
+
+
+def _otlp_processor(endpoint: str | None, headers: Mapping[str, str] | None, protocol: OtlpProtocol) -> Any:
+    exporter = load(f"{_PACKAGES[protocol]}.trace_exporter:OTLPSpanExporter")
     batches = load("opentelemetry.sdk.trace.export:BatchSpanProcessor")
     made = batches(exporter(endpoint=endpoint, headers=None if headers is None else dict(headers)))
     atexit.register(made.shutdown)

@@ -1,12 +1,15 @@
-"""A receiver of OTLP over HTTP, with the messages of OpenTelemetry's protocol. It keeps what it receives."""
+"""Receivers of OTLP over HTTP and gRPC, with the messages and services of OpenTelemetry's protocol. They keep what they receive."""
 
 import gzip
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
+
+import grpc
 
 WAIT_S = 60.0
 
@@ -74,8 +77,32 @@ def _attributes(pairs: Any) -> dict[str, Any]:
 
 
 @contextmanager
+def receiving_grpc() -> Iterator[Receiver]:
+    """Serve the trace service of OTLP on a free port of this machine."""
+    from opentelemetry.proto.collector.trace.v1 import trace_service_pb2, trace_service_pb2_grpc
+
+    received = Receiver()
+
+    class TraceService(trace_service_pb2_grpc.TraceServiceServicer):
+        def Export(self, request: Any, context: grpc.ServicerContext) -> Any:
+            headers = {key: str(value) for key, value in context.invocation_metadata()}
+            received.take("TraceService/Export", headers, request.SerializeToString())
+            return trace_service_pb2.ExportTraceServiceResponse()
+
+    with ThreadPoolExecutor(2) as pool:
+        server = grpc.server(pool)
+        trace_service_pb2_grpc.add_TraceServiceServicer_to_server(TraceService(), server)
+        received.port = server.add_insecure_port("127.0.0.1:0")
+        server.start()
+        try:
+            yield received
+        finally:
+            server.stop(None).wait()
+
+
+@contextmanager
 def receiving() -> Iterator[Receiver]:
-    """Serve on a free port of this machine."""
+    """Serve OTLP over HTTP on a free port of this machine."""
     received = Receiver()
 
     class Handler(BaseHTTPRequestHandler):

@@ -1,4 +1,4 @@
-"""OpenTelemetry: real spans at a real receiver, over several processes and over a crash."""
+"""OpenTelemetry: real spans at real receivers, over several processes and over a crash."""
 
 import os
 import signal
@@ -6,16 +6,21 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
-from otlp_receiver import Receiver, receiving
+from otlp_receiver import Receiver, receiving, receiving_grpc
 
 from protolink_grpc import Agent, AgentClient, InvalidArgumentError, Task
-from protolink_grpc.telemetry import LangfuseTelemetry, LangSmithTelemetry
+from protolink_grpc.telemetry import LangfuseTelemetry, LangSmithTelemetry, OpenTelemetryTelemetry
 
 pytest.importorskip("opentelemetry.exporter.otlp.proto.http", reason="the exporter of the extra otel is not installed")
 
+NEEDS_GRPC_EXPORTER = pytest.mark.skipif(
+    find_spec("opentelemetry.exporter.otlp.proto.grpc") is None,
+    reason="the exporter of the extra otel is not installed",
+)
 PROGRAM = Path(__file__).parent / "traced_agent.py"
 TRACE, CALLER = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
 TRACEPARENT = ("traceparent", f"00-{TRACE}-{CALLER}-01")
@@ -27,10 +32,22 @@ def receiver() -> Iterator[Receiver]:
         yield received
 
 
+@pytest.fixture
+def grpc_receiver() -> Iterator[Receiver]:
+    with receiving_grpc() as received:
+        yield received
+
+
 @contextmanager
-def started(receiver: Receiver, *arguments: str) -> Iterator[tuple["subprocess.Popen[str]", str]]:
+def started(
+    receiver: Receiver, *arguments: str, protocol: str = "http/protobuf"
+) -> Iterator[tuple["subprocess.Popen[str]", str]]:
     """Run an agent in a process of its own. Yield the process and the agent's URL."""
-    environment = os.environ | {"OTEL_EXPORTER_OTLP_ENDPOINT": receiver.url, "OTEL_BSP_SCHEDULE_DELAY": "20"}
+    environment = os.environ | {
+        "OTEL_EXPORTER_OTLP_ENDPOINT": receiver.url,
+        "OTEL_EXPORTER_OTLP_PROTOCOL": protocol,
+        "OTEL_BSP_SCHEDULE_DELAY": "20",
+    }
     command = [sys.executable, str(PROGRAM), *arguments]
     with subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
@@ -83,6 +100,39 @@ async def test_a_resumed_run_continues_its_trace(receiver: Receiver, tmp_path: P
     tool = next(span for span in spans if span.name == "execute_tool book")
     assert (run.trace_id, run.parent_id, run.attributes["plgrpc.cause"]) == (TRACE, CALLER, "recovered")
     assert (tool.trace_id, tool.parent_id) == (TRACE, run.span_id)
+
+
+@NEEDS_GRPC_EXPORTER
+async def test_the_standard_variable_selects_otlp_over_grpc(grpc_receiver: Receiver) -> None:
+    with started(grpc_receiver, "desk", protocol="grpc") as (_, desk):
+        client = AgentClient(url=desk, metadata=[TRACEPARENT])
+        await client.send_task(None, Task.create_tool_call("book", {"table": 7}))
+        spans = grpc_receiver.wait_for(lambda found: len(found) >= 2)
+    assert {(span.service, span.trace_id) for span in spans} == {("desk", TRACE)}
+    assert {span.name for span in spans} == {"invoke_agent desk", "execute_tool book"}
+    assert set(grpc_receiver.paths) == {"TraceService/Export"}
+
+
+@NEEDS_GRPC_EXPORTER
+async def test_the_arguments_select_otlp_over_grpc_with_headers(grpc_receiver: Receiver) -> None:
+    telemetry = OpenTelemetryTelemetry(
+        endpoint=grpc_receiver.url, headers={"authorization": "Bearer one"}, protocol="grpc"
+    )
+    agent = Agent("a", telemetry=telemetry)
+    await agent.run_task(Task.create_tool_call("missing"))
+    await agent.aclose()
+    assert [span.name for span in grpc_receiver.spans][-1] == "invoke_agent a"
+    assert grpc_receiver.headers[0]["authorization"] == "Bearer one"
+
+
+def test_an_unknown_transport_of_otlp_is_refused_with_the_name_of_its_source(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(InvalidArgumentError, match="http/protobuf, grpc") as caught:
+        OpenTelemetryTelemetry(protocol="http/json")  # type: ignore[arg-type]
+    assert caught.value.field == "protocol"
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_PROTOCOL", "http/json")
+    with pytest.raises(InvalidArgumentError) as caught:
+        OpenTelemetryTelemetry()
+    assert caught.value.field == "OTEL_EXPORTER_OTLP_PROTOCOL"
 
 
 async def test_langfuse_and_langsmith_get_spans_at_their_endpoints_with_their_headers(
