@@ -21,6 +21,7 @@ from protolink_grpc.runtime.actions.approvals import Approvals
 from protolink_grpc.runtime.service import TaskService
 from protolink_grpc.services.definition import UserService
 from protolink_grpc.state.control import StateControl
+from protolink_grpc.telemetry.prometheus import PrometheusTelemetry
 from protolink_grpc.tools.toolbox import Toolbox
 from protolink_grpc.typed.service import TypedService
 from protolink_grpc.wire.bounds import RequestBounds
@@ -33,7 +34,13 @@ Service = tuple[ServiceDescriptor, object]
 
 @dataclass(frozen=True, slots=True)
 class ServedAgent:
-    """What the ports of an agent serve. `card` is the agent's; the ports write their URLs into it. `bounds` limit one request."""
+    """What the ports of an agent serve.
+
+    Args:
+        card: The agent's; the ports write their URLs into it.
+        bounds: Limits of one request.
+        collectors: Further metrics, as collectors of prometheus_client.
+    """
 
     service: TaskService
     card: AgentCard
@@ -44,6 +51,7 @@ class ServedAgent:
     bounds: RequestBounds
     typed: TypedService | None = None
     user_services: Sequence[UserService] = ()
+    collectors: Sequence[PrometheusTelemetry] = ()
 
 
 def agent_services(served: ServedAgent) -> list[Service]:

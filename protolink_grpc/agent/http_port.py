@@ -13,11 +13,15 @@ from protolink_grpc.compat.protolink.edge.routes import agent_routes
 from protolink_grpc.compat.protolink.edge.websocket import limits_of_port
 from protolink_grpc.edges.http.app import Gateway
 from protolink_grpc.edges.http.hosted_app import HostedApp
+from protolink_grpc.edges.http.metrics import Metrics
 from protolink_grpc.edges.http.options import HttpOptions
 from protolink_grpc.edges.http.procedures import procedure_routes
 from protolink_grpc.edges.http.request_guard import RequestGuard
 from protolink_grpc.mcp.edge.http import McpRoute
 from protolink_grpc.mcp.edge.server import McpAgent
+from protolink_grpc.runtime.service import TaskService
+from protolink_grpc.telemetry.metrics import OF_SERVICES
+from protolink_grpc.telemetry.prometheus import prometheus_name
 
 
 class HttpPort:
@@ -45,6 +49,9 @@ class HttpPort:
         self.gateway.metrics.gauge(
             "active_tasks", "Tasks that run or wait for a slot.", lambda: len(service.active_task_ids)
         )
+        _add_gauges(self.gateway.metrics, service)
+        for collector in served.collectors:
+            self.gateway.metrics.registry.register(collector)
 
     @property
     def url(self) -> str:
@@ -95,3 +102,15 @@ class HttpPort:
         await self.gateway.stop(grace_s)
         if self._mcp is not None:
             await self._mcp.stop()
+
+
+def _add_gauges(metrics: Metrics, service: TaskService) -> None:
+    """Show the current numbers of a service, under the names that telemetry exports."""
+    for instrument, read in OF_SERVICES:
+        name, is_counter = prometheus_name(instrument).removeprefix("plgrpc_"), instrument.kind == "counter"
+        metrics.gauge(
+            f"{name}_total" if is_counter else name,
+            instrument.description,
+            lambda read=read: read(service.gauges),  # type: ignore[misc]  # a default argument has no type in a lambda
+            kind="counter" if is_counter else "gauge",
+        )

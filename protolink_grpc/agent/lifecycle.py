@@ -57,6 +57,7 @@ from protolink_grpc.services.method_tools import MethodTool
 from protolink_grpc.services.recording import SERVICE_CALL
 from protolink_grpc.storage.memory import MemoryStore
 from protolink_grpc.storage.port import TaskStore
+from protolink_grpc.telemetry.prometheus import PrometheusTelemetry
 from protolink_grpc.tools.runner import ToolRunner
 from protolink_grpc.tools.tool import Tool
 from protolink_grpc.typed.service import TypedService, load_typed_service
@@ -253,6 +254,9 @@ class AgentLifecycle:
                 bounds=self._edge_settings.grpc.request_bounds,
                 typed=await self._load_typed(),
                 user_services=self._service_calls.services,
+                collectors=[
+                    each.telemetry for each in components.telemetry if isinstance(each.telemetry, PrometheusTelemetry)
+                ],
             )
         )
 
@@ -482,6 +486,8 @@ class AgentLifecycle:
                 has_spans=bool(self._components.telemetry),
                 actions=RunActions(self._components.call_tool_of_run, self._call_agent_of_run),
             )
+            for each in self._components.telemetry:
+                each.add_service(self._service)
         service = self._service
         if self._home is loop and not service.is_accepting:
             try:

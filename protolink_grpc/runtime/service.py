@@ -120,6 +120,24 @@ _LEAST = {
 }
 
 
+@dataclass(frozen=True, slots=True)
+class ServiceGauges:
+    """The current numbers of a service, for metrics.
+
+    Args:
+        running, queued, waiting: Runs that hold a slot, that wait for one, and that wait for a person without one.
+        watchers: Readers of logs, for instance open streams.
+        commits, commit_s: Number of commits of the store since it was created, and their time in seconds.
+    """
+
+    running: int
+    queued: int
+    waiting: int
+    watchers: int
+    commits: int
+    commit_s: float
+
+
 class TaskService:
     """The tasks of one agent.
 
@@ -321,6 +339,20 @@ class TaskService:
     def load(self) -> tuple[int, int]:
         """Number of runs that hold a slot, and number of runs that wait for one."""
         return self._slots.busy, self._slots.queued
+
+    @property
+    def gauges(self) -> ServiceGauges:
+        """The current numbers of this service. May be read from any thread."""
+        slots, commits = self._slots, self.store.commits
+        running, queued = slots.busy, slots.queued
+        return ServiceGauges(
+            running,
+            queued,
+            max(0, slots.runs - running - queued),
+            self._watching.readers,
+            commits.count,
+            commits.seconds,
+        )
 
     def cancellation_token(self, task_id: str) -> CancellationToken | None:
         """Return the token of a task's run in this process, or None if the task does not run here."""

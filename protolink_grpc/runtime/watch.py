@@ -147,6 +147,11 @@ class LogWatcher:
                 growth.exception()  # retrieved, so that asyncio does not log it
         self.leave()
 
+    @property
+    def readers(self) -> int:
+        """Number of current readers."""
+        return self._reading
+
     def enter(self) -> None:
         """Count a reader, until it calls `leave`: `finish` waits for it."""
         self._reading += 1

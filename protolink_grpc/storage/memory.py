@@ -12,6 +12,7 @@ from protolink_grpc.models.lifecycle import INTERRUPTED, TERMINAL, is_terminal
 from protolink_grpc.storage.memory_records import MemoryRecords
 from protolink_grpc.storage.port import (
     Append,
+    CommitTotals,
     ForeignListener,
     RequestRecord,
     TaskHead,
@@ -80,6 +81,7 @@ class MemoryStore:
         self.listeners: list[ForeignListener] = []
         self._max_tasks = max_tasks
         self._max_bytes = max_bytes
+        self.commits = CommitTotals()
         self._entries: dict[str, _Entry] = {}
         # Lists read one principal's tasks, which are almost in the right order.
         self._owned: dict[str, _TaskGroup] = {}

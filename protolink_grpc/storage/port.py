@@ -111,6 +111,19 @@ class ForeignListener:
     appended: Callable[[str], None]
 
 
+@dataclass(slots=True)
+class CommitTotals:
+    """The commits of an opened store. One thread writes them, and any thread may read them.
+
+    Args:
+        count: Number of commits to the file, each of one or more writes.
+        seconds: Their time, from the begin of the transaction to the end of the fsync.
+    """
+
+    count: int = 0
+    seconds: float = 0.0
+
+
 class LogStore(Protocol):
     """Logs, their heads, and the ids of requests."""
 
@@ -125,6 +138,9 @@ class LogStore(Protocol):
 
     listeners: "list[ForeignListener]"
     """Notified if another process appends to a task that runs here. Only used by shared stores."""
+
+    commits: CommitTotals
+    """Commits since the store was created; none in a store without a file."""
 
     async def open(self) -> None:
         """Open the store. Several agents may open one store; each closes it once.

@@ -11,6 +11,7 @@ from protolink_grpc.telemetry.local import (
 )
 from protolink_grpc.telemetry.multi import MultiTelemetry
 from protolink_grpc.telemetry.otel import LangfuseTelemetry, LangSmithTelemetry, OpenTelemetryTelemetry
+from protolink_grpc.telemetry.prometheus import PrometheusTelemetry
 from protolink_grpc.telemetry.spans import Span, SpanEvent, spans_of
 from protolink_grpc.telemetry.waterfall import waterfall
 
@@ -21,6 +22,7 @@ __all__ = [
     "LocalTraceTelemetry",
     "MultiTelemetry",
     "OpenTelemetryTelemetry",
+    "PrometheusTelemetry",
     "Span",
     "SpanEvent",
     "Telemetry",

@@ -1,9 +1,11 @@
 """Telemetry: the base class of all telemetry, with the hooks of ProtoLink."""
 
+from collections.abc import Callable
 from typing import Any
 
 from protolink_grpc.models.part import Part
 from protolink_grpc.models.task import Task
+from protolink_grpc.runtime.service import ServiceGauges
 from protolink_grpc.telemetry.spans import Span
 
 
@@ -73,6 +75,13 @@ class Telemetry:
 
     def on_span(self, span: Span) -> Any:
         """A span has ended. A span is given after the spans within it."""
+
+    def add_service(self, agent_name: str, gauges: Callable[[], ServiceGauges | None]) -> None:
+        """Export the current numbers of an agent that starts.
+
+        Args:
+            gauges: Returns the numbers, and None after the agent has stopped. May be called from any thread.
+        """
 
     def flush(self) -> Any:
         """Export everything that has been given to the hooks. Called when an agent stops."""

@@ -1,12 +1,13 @@
 """MultiTelemetry: several telemetries as one."""
 
 import inspect
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from protolink_grpc.errors import InvalidArgumentError
 from protolink_grpc.models.part import Part
 from protolink_grpc.models.task import Task
+from protolink_grpc.runtime.service import ServiceGauges
 from protolink_grpc.telemetry.base import Telemetry
 from protolink_grpc.telemetry.spans import Span
 
@@ -51,6 +52,10 @@ class MultiTelemetry(Telemetry):
 
     async def on_span(self, span: Span) -> None:
         await self._call("on_span", span)
+
+    def add_service(self, agent_name: str, gauges: Callable[[], ServiceGauges | None]) -> None:
+        for each in self.trackers:
+            each.add_service(agent_name, gauges)
 
     async def flush(self) -> None:
         await self._call("flush")

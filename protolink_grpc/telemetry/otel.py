@@ -3,16 +3,21 @@
 import atexit
 import os
 from base64 import b64encode
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, Literal, get_args
 
 from protolink_grpc.errors import InvalidArgumentError, UnimplementedError
 from protolink_grpc.lazy import load
+from protolink_grpc.runtime.service import ServiceGauges
 from protolink_grpc.telemetry.base import Telemetry
 from protolink_grpc.telemetry.spans import Span
 
 OtlpProtocol = Literal["http/protobuf", "grpc"]
 """The transports of OTLP, as `OTEL_EXPORTER_OTLP_PROTOCOL` names them."""
+
+_EXPORT = "protolink_grpc.telemetry.otel_export"
+"""The module that imports OpenTelemetry's SDK."""
 
 _PACKAGES: dict[OtlpProtocol, str] = {
     "http/protobuf": "opentelemetry.exporter.otlp.proto.http",
@@ -24,7 +29,7 @@ class OpenTelemetryTelemetry(Telemetry):
     """Exports the runs, model calls, actions and approvals of agents as spans, and metrics about them.
 
     A run is in the trace of its caller (`traceparent`), so the spans of several agents make one trace. Several agents may share one
-    object. The metrics go to `meter_provider`.
+    object.
 
     Args:
         processors: Span processors of OpenTelemetry's SDK. Without any, spans are sent in batches over OTLP.
@@ -34,10 +39,13 @@ class OpenTelemetryTelemetry(Telemetry):
         protocol: Transport of OTLP. None takes `OTEL_EXPORTER_OTLP_TRACES_PROTOCOL` or `OTEL_EXPORTER_OTLP_PROTOCOL`, then
             `http/protobuf`.
         capture_content: Export prompts, answers, arguments, results and error messages, redacted by the agent's policy.
-        meter_provider: None takes the meter provider of the process; if there is none, no metrics are recorded.
+        meter_provider: Receives the metrics. None takes the meter provider of the process, unless metrics are sent over OTLP.
+        metrics_endpoint: URL for metrics over OTLP, such as `http://collector:4318/v1/metrics`, with `headers` and `protocol`. None
+            sends them to the endpoint of the standard variables if spans go there too and the process has no meter provider.
 
     Raises:
-        InvalidArgumentError: `processors` are given with `endpoint`, `headers` or `protocol`, or the protocol is unknown.
+        InvalidArgumentError: `processors` are given with `endpoint`, `headers`, `protocol` or `metrics_endpoint`; or
+            `metrics_endpoint` is given with `meter_provider`; or the protocol is unknown.
         UnimplementedError: OpenTelemetry's SDK or exporter is not installed.
     """
 
@@ -49,16 +57,25 @@ class OpenTelemetryTelemetry(Telemetry):
         protocol: OtlpProtocol | None = None,
         capture_content: bool = False,
         meter_provider: Any = None,
+        metrics_endpoint: str | None = None,
     ) -> None:
-        given = {"endpoint": endpoint, "headers": headers, "protocol": protocol}
+        given = {"endpoint": endpoint, "headers": headers, "protocol": protocol, "metrics_endpoint": metrics_endpoint}
         if processors and (misplaced := [name for name, value in given.items() if value is not None]):
             raise InvalidArgumentError(
                 "is for the default processor: give it to the exporter instead", field=misplaced[0]
             )
+        if metrics_endpoint is not None and meter_provider is not None:
+            raise InvalidArgumentError("is for the default meter provider", field="metrics_endpoint")
         self.capture_content = capture_content
         try:
-            used = processors or (_otlp_processor(endpoint, headers, _otlp_protocol(protocol)),)
-            self._export = load("protolink_grpc.telemetry.otel_export:SpanExport")(used, meter_provider)
+            used = processors or (_otlp_processor(endpoint, headers, _otlp_protocol(protocol, "TRACES")),)
+            provider_of = load(f"{_EXPORT}:process_meter_provider")
+            if meter_provider is not None:
+                provider_of = partial(_first, meter_provider)
+            elif metrics_endpoint is not None or (not processors and endpoint is None and _exports_metrics()):
+                exporter = _metric_exporter(metrics_endpoint, headers, _otlp_protocol(protocol, "METRICS"))
+                provider_of = partial(load(f"{_EXPORT}:exporting_meter_provider"), exporter)
+            self._export = load(f"{_EXPORT}:SpanExport")(used, provider_of)
         except ModuleNotFoundError as error:
             raise UnimplementedError(
                 f"{type(self).__name__} needs the extra: pip install 'protolink-grpc[otel]'", package=error.name or ""
@@ -66,6 +83,9 @@ class OpenTelemetryTelemetry(Telemetry):
 
     def on_span(self, span: Span) -> None:
         self._export.export(span)
+
+    def add_service(self, agent_name: str, gauges: Callable[[], ServiceGauges | None]) -> None:
+        self._export.add_service(agent_name, gauges)
 
     def flush(self) -> None:
         self._export.flush()
@@ -154,13 +174,13 @@ def _setting(name: str, given: str | None, *variables: str, default: str = "") -
     return found
 
 
-def _otlp_protocol(given: str | None) -> OtlpProtocol:
-    """Return the transport of traces.
+def _otlp_protocol(given: str | None, signal: str) -> OtlpProtocol:
+    """Return the transport of a signal, `TRACES` or `METRICS`.
 
     Raises:
         InvalidArgumentError: It is unknown; names the argument or the variable.
     """
-    variables = ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL")
+    variables = (f"OTEL_EXPORTER_OTLP_{signal}_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL")
     field = "protocol" if given else next((name for name in variables if os.environ.get(name)), "protocol")
     found = given or os.environ.get(field) or "http/protobuf"
     for known in get_args(OtlpProtocol):
@@ -175,3 +195,22 @@ def _otlp_processor(endpoint: str | None, headers: Mapping[str, str] | None, pro
     made = batches(exporter(endpoint=endpoint, headers=None if headers is None else dict(headers)))
     atexit.register(made.shutdown)
     return made
+
+
+def _exports_metrics() -> bool:
+    """Whether the standard variables name an endpoint for metrics, which nothing else of the process exports to."""
+    if os.environ.get("OTEL_METRICS_EXPORTER", "otlp") != "otlp":
+        return False
+    variables = ("OTEL_EXPORTER_OTLP_METRICS_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
+    return any(os.environ.get(each) for each in variables) and not load(f"{_EXPORT}:has_process_meter_provider")()
+
+
+def _metric_exporter(
+    endpoint: str | None, headers: Mapping[str, str] | None, protocol: OtlpProtocol
+) -> Callable[[], Any]:
+    exporter = load(f"{_PACKAGES[protocol]}.metric_exporter:OTLPMetricExporter")
+    return partial(exporter, endpoint=endpoint, headers=None if headers is None else dict(headers))
+
+
+def _first(provider: Any, _: object) -> Any:
+    return provider

@@ -1,17 +1,31 @@
 """Converts spans to those of OpenTelemetry's SDK and records metrics. It imports the SDK, so `otel` loads it on first use."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 
-from opentelemetry.metrics import MeterProvider, get_meter_provider
+from opentelemetry.metrics import (
+    CallbackOptions,
+    Counter,
+    Histogram,
+    MeterProvider,
+    Observation,
+    get_meter_provider,
+)
+from opentelemetry.sdk.metrics import MeterProvider as SdkMeterProvider
+from opentelemetry.sdk.metrics.export import MetricExporter, PeriodicExportingMetricReader
 from opentelemetry.sdk.resources import SERVICE_NAME, Resource
 from opentelemetry.sdk.trace import Event, ReadableSpan, SpanProcessor
 from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 from opentelemetry.trace import SpanContext, SpanKind, Status, StatusCode, TraceFlags
 
 from protolink_grpc import __version__
+from protolink_grpc.runtime.service import ServiceGauges
 from protolink_grpc.telemetry import genai
+from protolink_grpc.telemetry.metrics import OF_SERVICES, OF_SPANS, measurements_of
 from protolink_grpc.telemetry.spans import Span
+
+ReadGauges = Callable[[], ServiceGauges | None]
 
 SCOPE = "protolink_grpc"
 
@@ -27,31 +41,33 @@ class SpanExport:
     """Passes spans to processors, and records the metrics of the runs.
 
     Args:
-        meter_provider: None takes the provider of the process.
+        provider_of: Returns the meter provider for the metrics of an agent, whose resource it gets.
     """
 
-    def __init__(self, processors: Sequence[SpanProcessor], meter_provider: MeterProvider | None = None) -> None:
+    def __init__(self, processors: Sequence[SpanProcessor], provider_of: Callable[[Resource], MeterProvider]) -> None:
         self._processors = processors
         self._scope = InstrumentationScope(SCOPE, __version__, genai.SCHEMA_URL)
         self._resources: dict[str, Resource] = {}
-        meter = (meter_provider or get_meter_provider()).get_meter(SCOPE, __version__, genai.SCHEMA_URL)
-        self._runs = meter.create_histogram(genai.RUN_DURATION, "s", "Duration of runs by agent and state.")
-        self._calls = meter.create_histogram(genai.OPERATION_DURATION, "s", "Duration of model calls.")
-        self._tokens = meter.create_histogram(genai.USAGE, "{token}", "Input and output tokens of model calls.")
-        self._costs = meter.create_counter(genai.COST, "1", "Cost of model calls, in units of the currency.")
-        self._actions = meter.create_histogram(genai.ACTION_DURATION, "s", "Duration of executed actions.")
-        self._waits = meter.create_histogram(genai.APPROVAL_WAIT, "s", "Time until approvals were decided.")
+        self._provider_of = provider_of
+        self._meters: dict[str, _Meters] = {}
 
     def export(self, span: Span) -> None:
         """Pass on a span that has ended, and record its metrics."""
         made = self._readable(span)
         for processor in self._processors:
             processor.on_end(made)
-        self._record(span)
+        self._meters_of(span.agent_name).record(span)
+
+    def add_service(self, agent_name: str, gauges: ReadGauges) -> None:
+        """Export the current numbers of an agent."""
+        self._meters_of(agent_name).add_service(agent_name, gauges)
 
     def flush(self) -> None:
         for processor in self._processors:
             processor.force_flush(FLUSH_TIMEOUT_MS)
+        for meters in list(self._meters.values()):
+            if isinstance(meters.provider, SdkMeterProvider):
+                meters.provider.force_flush(FLUSH_TIMEOUT_MS)
 
     def _readable(self, span: Span) -> ReadableSpan:
         is_failure = bool(span.error) and span.error not in _NO_ERRORS
@@ -78,37 +94,73 @@ class SpanExport:
             known = self._resources[agent_name] = Resource.create(own)
         return known
 
-    def _record(self, span: Span) -> None:
-        facts, seconds = span.attributes, span.duration_micros / 1e6
-        match span.kind:
-            case "run":
-                self._runs.record(seconds, {"gen_ai.agent.name": span.agent_name, "plgrpc.state": facts["state"]})
-            case "llm":
-                self._record_call(span, seconds)
-            case "tool" | "agent_call":
-                outcome = str(facts.get("outcome", span.error))
-                duration = facts.get("execution_micros", 0) / 1e6
-                self._actions.record(
-                    duration, {"plgrpc.kind": span.kind, "plgrpc.name": span.name, "plgrpc.outcome": outcome}
-                )
-            case "approval" if "decision" in facts:
-                self._waits.record(seconds, {"plgrpc.name": span.name, "plgrpc.decision": facts["decision"]})
+    def _meters_of(self, agent_name: str) -> "_Meters":
+        meters = self._meters.get(agent_name)
+        if meters is None:
+            meters = self._meters[agent_name] = _Meters(self._provider_of(self._resource(agent_name)))
+        return meters
 
-    def _record_call(self, span: Span, seconds: float) -> None:
-        facts = span.attributes
-        common = {
-            "gen_ai.operation.name": genai.OPERATIONS["llm"],
-            "gen_ai.provider.name": genai.provider_of(span),
-            "gen_ai.request.model": facts["model"],
-        }
-        self._calls.record(seconds, common | ({genai.ERROR_TYPE: span.error} if span.error else {}))
-        for kind in ("input", "output"):
-            if (tokens := facts.get(f"{kind}_tokens")) is not None:
-                self._tokens.record(tokens, common | {genai.USAGE_TYPE: kind})
-        if (cost := facts.get("cost_micros")) is not None:
-            self._costs.add(cost / 1e6, common | {"plgrpc.currency": facts["currency"]})
+
+class _Meters:
+    """The instruments of one meter provider.
+
+    Attributes:
+        provider: Creates the instruments, and exports them.
+    """
+
+    def __init__(self, provider: MeterProvider) -> None:
+        self.provider = provider
+        self._services: list[tuple[str, ReadGauges]] = []
+        meter = provider.get_meter(SCOPE, __version__, genai.SCHEMA_URL)
+        self._spans: dict[str, Histogram | Counter] = {}
+        for each in OF_SPANS:
+            create = meter.create_counter if each.kind == "counter" else meter.create_histogram
+            self._spans[each.name] = create(each.name, each.unit, each.description)
+        for each, read in OF_SERVICES:
+            observe = partial(self._observe, read)
+            if each.kind == "counter":
+                meter.create_observable_counter(each.name, [observe], each.unit, each.description)
+            else:
+                meter.create_observable_gauge(each.name, [observe], each.unit, each.description)
+
+    def record(self, span: Span) -> None:
+        """Record the values of a span that has ended."""
+        for instrument, value, attributes in measurements_of(span):
+            made = self._spans[instrument.name]
+            if isinstance(made, Counter):
+                made.add(value, attributes)
+            else:
+                made.record(value, attributes)
+
+    def add_service(self, agent_name: str, gauges: ReadGauges) -> None:
+        """Export the numbers of a service, until it stops."""
+        self._services.append((agent_name, gauges))
+
+    def _observe(self, read: Callable[[ServiceGauges], float], _: CallbackOptions) -> Iterator[Observation]:
+        for service in list(self._services):
+            agent_name, gauges = service
+            now = gauges()
+            if now is not None:
+                yield Observation(read(now), {"gen_ai.agent.name": agent_name})
+            elif service in self._services:
+                self._services.remove(service)
 
 
 def _context(span: Span, span_id: str, *, is_remote: bool) -> SpanContext:
     flags = TraceFlags(TraceFlags.SAMPLED if span.is_sampled else TraceFlags.DEFAULT)
     return SpanContext(int(span.trace_id, 16), int(span_id, 16), is_remote=is_remote, trace_flags=flags)
+
+
+def process_meter_provider(_: Resource) -> MeterProvider:
+    """Return the meter provider of the process; without one, a provider whose instruments begin to record when it is set."""
+    return get_meter_provider()
+
+
+def has_process_meter_provider() -> bool:
+    """Whether the process has a meter provider of OpenTelemetry's SDK."""
+    return isinstance(get_meter_provider(), SdkMeterProvider)
+
+
+def exporting_meter_provider(exporter: Callable[[], MetricExporter], resource: Resource) -> MeterProvider:
+    """Create a meter provider that exports in the interval of `OTEL_METRIC_EXPORT_INTERVAL` and when the process ends."""
+    return SdkMeterProvider([PeriodicExportingMetricReader(exporter())], resource)

@@ -11,6 +11,7 @@ import contextvars
 import inspect
 import threading
 import time
+import weakref
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
@@ -39,6 +40,7 @@ from protolink_grpc.models.lifecycle import INTERRUPTED, TERMINAL
 from protolink_grpc.models.redaction import RedactionPolicy
 from protolink_grpc.models.task import Task
 from protolink_grpc.runtime.log import AppendedFacts
+from protolink_grpc.runtime.service import ServiceGauges, TaskService
 from protolink_grpc.telemetry.base import Telemetry
 from protolink_grpc.telemetry.hooks import HOOKS, HookCall, RunHooks
 from protolink_grpc.telemetry.multi import MultiTelemetry
@@ -146,6 +148,19 @@ class TelemetryWorker:
         self._hooks = _overridden(telemetry)
         self._failed: set[str] = set()
         self._runner: asyncio.Runner | None = None
+
+    def add_service(self, service: TaskService) -> None:
+        """Let the telemetry read the current numbers of a service that starts."""
+        found = weakref.ref(service)
+
+        def gauges() -> ServiceGauges | None:
+            running = found()
+            return running.gauges if running is not None and running.is_accepting else None
+
+        try:
+            self.telemetry.add_service(service.agent_name, gauges)
+        except Exception:
+            self._log_failure("add_service")
 
     # -- on the event loop of the agent ----------------------------------------------------------------------------------
 

@@ -423,6 +423,7 @@ NAMES: dict[str, list[str]] = {
         "LocalTraceTelemetry",
         "MultiTelemetry",
         "OpenTelemetryTelemetry",
+        "PrometheusTelemetry",
         "Span",
         "SpanEvent",
         "Telemetry",

@@ -32,6 +32,8 @@ class Receiver:
     headers: list[dict[str, str]] = field(default_factory=list)
     paths: list[str] = field(default_factory=list)
     spans: list[ReceivedSpan] = field(default_factory=list)
+    metrics: set[tuple[str, str]] = field(default_factory=set)
+    """The services and the names of their metrics."""
     changed: threading.Condition = field(default_factory=threading.Condition)
 
     @property
@@ -44,15 +46,31 @@ class Receiver:
             assert self.changed.wait_for(lambda: is_enough(self.spans), WAIT_S), [each.name for each in self.spans]
             return list(self.spans)
 
+    def wait_for_metric(self, service: str, name: str) -> None:
+        """Wait until a metric has a value."""
+        with self.changed:
+            assert self.changed.wait_for(lambda: (service, name) in self.metrics, WAIT_S), self.metrics
+
     def take(self, path: str, headers: dict[str, str], body: bytes) -> None:
+        from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
         from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-        request = ExportTraceServiceRequest.FromString(body)
         with self.changed:
             self.paths.append(path)
             self.headers.append(headers)
-            self.spans += _spans_of(request)
+            if "etrics" in path:
+                self.metrics |= set(_metrics_of(ExportMetricsServiceRequest.FromString(body)))
+            else:
+                self.spans += _spans_of(ExportTraceServiceRequest.FromString(body))
             self.changed.notify_all()
+
+
+def _metrics_of(request: Any) -> Iterator[tuple[str, str]]:
+    for resource in request.resource_metrics:
+        service = _attributes(resource.resource.attributes)["service.name"]
+        for scope in resource.scope_metrics:
+            for metric in scope.metrics:
+                yield service, metric.name
 
 
 def _spans_of(request: Any) -> Iterator[ReceivedSpan]:
@@ -78,7 +96,8 @@ def _attributes(pairs: Any) -> dict[str, Any]:
 
 @contextmanager
 def receiving_grpc() -> Iterator[Receiver]:
-    """Serve the trace service of OTLP on a free port of this machine."""
+    """Serve OTLP's services for traces and metrics on a free port of this machine."""
+    from opentelemetry.proto.collector.metrics.v1 import metrics_service_pb2, metrics_service_pb2_grpc
     from opentelemetry.proto.collector.trace.v1 import trace_service_pb2, trace_service_pb2_grpc
 
     received = Receiver()
@@ -89,8 +108,14 @@ def receiving_grpc() -> Iterator[Receiver]:
             received.take("TraceService/Export", headers, request.SerializeToString())
             return trace_service_pb2.ExportTraceServiceResponse()
 
+    class MetricsService(metrics_service_pb2_grpc.MetricsServiceServicer):
+        def Export(self, request: Any, context: grpc.ServicerContext) -> Any:
+            received.take("MetricsService/Export", {}, request.SerializeToString())
+            return metrics_service_pb2.ExportMetricsServiceResponse()
+
     with ThreadPoolExecutor(2) as pool:
         server = grpc.server(pool)
+        metrics_service_pb2_grpc.add_MetricsServiceServicer_to_server(MetricsService(), server)
         trace_service_pb2_grpc.add_TraceServiceServicer_to_server(TraceService(), server)
         received.port = server.add_insecure_port("127.0.0.1:0")
         server.start()

@@ -1,5 +1,6 @@
 """OpenTelemetry: real spans at real receivers, over several processes and over a crash."""
 
+import asyncio
 import os
 import signal
 import subprocess
@@ -9,11 +10,12 @@ from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 
+import httpx
 import pytest
 from otlp_receiver import Receiver, receiving, receiving_grpc
 
 from protolink_grpc import Agent, AgentClient, InvalidArgumentError, Task
-from protolink_grpc.telemetry import LangfuseTelemetry, LangSmithTelemetry, OpenTelemetryTelemetry
+from protolink_grpc.telemetry import LangfuseTelemetry, LangSmithTelemetry, OpenTelemetryTelemetry, PrometheusTelemetry
 
 pytest.importorskip("opentelemetry.exporter.otlp.proto.http", reason="the exporter of the extra otel is not installed")
 
@@ -47,6 +49,7 @@ def started(
         "OTEL_EXPORTER_OTLP_ENDPOINT": receiver.url,
         "OTEL_EXPORTER_OTLP_PROTOCOL": protocol,
         "OTEL_BSP_SCHEDULE_DELAY": "20",
+        "OTEL_METRIC_EXPORT_INTERVAL": "100",
     }
     command = [sys.executable, str(PROGRAM), *arguments]
     with subprocess.Popen(
@@ -80,7 +83,7 @@ async def test_one_trace_crosses_two_agents_in_two_processes(receiver: Receiver)
     assert [span.parent_id for span in chain[3:]] == [span.span_id for span in chain[2:4]]
     assert chain[0].attributes["plgrpc.state"] == "completed"
     assert not [key for span in spans for key in span.attributes if "arguments" in key or "result" in key]
-    assert set(receiver.paths) == {"/v1/traces"}
+    assert set(receiver.paths) <= {"/v1/traces", "/v1/metrics"}
 
 
 async def test_a_resumed_run_continues_its_trace(receiver: Receiver, tmp_path: Path) -> None:
@@ -102,15 +105,59 @@ async def test_a_resumed_run_continues_its_trace(receiver: Receiver, tmp_path: P
     assert (tool.trace_id, tool.parent_id) == (TRACE, run.span_id)
 
 
+async def test_the_standard_variables_send_metrics_to_the_collector_too(receiver: Receiver) -> None:
+    with started(receiver, "desk") as (_, desk):
+        await AgentClient(url=desk).send_task(None, Task.create_tool_call("book", {"table": 7}))
+        for name in ("plgrpc.run.duration", "plgrpc.action.duration", "plgrpc.runs.queued", "plgrpc.watchers"):
+            receiver.wait_for_metric("desk", name)
+    assert "/v1/metrics" in receiver.paths
+
+
+async def test_metrics_are_sent_to_their_own_endpoint(receiver: Receiver) -> None:
+    with started(receiver, "desk", "--metrics", f"{receiver.url}/own/metrics") as (_, desk):
+        await AgentClient(url=desk).send_task(None, Task.create_tool_call("book", {"table": 7}))
+        receiver.wait_for_metric("desk", "plgrpc.run.duration")
+    assert set(receiver.paths) <= {"/v1/traces", "/own/metrics"}
+
+
+async def test_the_http_port_shows_the_metrics_under_the_same_names() -> None:
+    working, release = asyncio.Event(), asyncio.Event()
+
+    class Slow(Agent):
+        async def handle_task(self, task: Task) -> Task:
+            working.set()
+            await release.wait()
+            return task.complete("done")
+
+    async with (
+        Slow("slow", url="grpc://127.0.0.1:0", http=0, telemetry=PrometheusTelemetry()) as agent,
+        httpx.AsyncClient(base_url=agent.http_url) as http,
+    ):
+        stream = AgentClient(url=agent.card.url).send_task_streaming(None, Task.create("go"))
+        await anext(stream)
+        await working.wait()
+        lines = (await http.get("/metrics")).text.splitlines()
+        assert {"plgrpc_runs_running 1.0", "plgrpc_runs_queued 0.0", "plgrpc_watchers 1.0"} <= set(lines)
+        assert "plgrpc_store_commits_total 0.0" in lines
+        release.set()
+        async for _ in stream:
+            pass
+        ended = 'plgrpc_run_duration_seconds_count{gen_ai_agent_name="slow",plgrpc_state="completed"} 1.0'
+        async with asyncio.timeout(60):
+            while ended not in (await http.get("/metrics")).text:
+                await asyncio.sleep(0.01)
+
+
 @NEEDS_GRPC_EXPORTER
 async def test_the_standard_variable_selects_otlp_over_grpc(grpc_receiver: Receiver) -> None:
     with started(grpc_receiver, "desk", protocol="grpc") as (_, desk):
         client = AgentClient(url=desk, metadata=[TRACEPARENT])
         await client.send_task(None, Task.create_tool_call("book", {"table": 7}))
         spans = grpc_receiver.wait_for(lambda found: len(found) >= 2)
+        grpc_receiver.wait_for_metric("desk", "plgrpc.run.duration")
     assert {(span.service, span.trace_id) for span in spans} == {("desk", TRACE)}
     assert {span.name for span in spans} == {"invoke_agent desk", "execute_tool book"}
-    assert set(grpc_receiver.paths) == {"TraceService/Export"}
+    assert set(grpc_receiver.paths) == {"TraceService/Export", "MetricsService/Export"}
 
 
 @NEEDS_GRPC_EXPORTER

@@ -1,4 +1,4 @@
-"""An agent that exports its spans over OTLP: `traced_agent.py NAME [--peer URL] [--store FILE] [--hang]`. It prints its URL."""
+"""An agent that exports its spans and metrics over OTLP. It prints its URL."""
 
 import argparse
 import asyncio
@@ -13,13 +13,14 @@ async def main() -> None:
     parser.add_argument("name")
     parser.add_argument("--peer", default="")
     parser.add_argument("--store", default="")
+    parser.add_argument("--metrics")
     parser.add_argument("--hang", action="store_true")
     given = parser.parse_args()
 
     agent = Agent(
         given.name,
         url="grpc://127.0.0.1:0",
-        telemetry=OpenTelemetryTelemetry(),
+        telemetry=OpenTelemetryTelemetry(metrics_endpoint=given.metrics),
         store=SQLiteStore(given.store) if given.store else None,
     )
 

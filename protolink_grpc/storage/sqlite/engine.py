@@ -11,6 +11,7 @@ import asyncio
 import queue
 import sqlite3
 import threading
+import time
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -20,6 +21,7 @@ from typing import Any, TypeVar
 
 from protolink_grpc.errors import ProtolinkError, StoreError
 from protolink_grpc.logs import get_logger
+from protolink_grpc.storage.port import CommitTotals
 from protolink_grpc.storage.sqlite.file import PLAIN, Pragmas, Schema, connect, explain
 
 T = TypeVar("T")
@@ -83,12 +85,16 @@ class Engine:
         name: Name of the threads.
         reopens: Whether a use opens the file, also after a close. Otherwise only `open` does, and a closed file refuses all
             operations.
+
+    Attributes:
+        commits: Commits of this process, counted by the writer thread.
     """
 
     def __init__(
         self, path: Path, schema: Schema, *, name: str, pragmas: Pragmas = PLAIN, reopens: bool = False
     ) -> None:
         self.path = path
+        self.commits = CommitTotals()
         self._schema = schema
         self._name = name
         self._pragmas = pragmas
@@ -255,11 +261,14 @@ class Engine:
             job.outcome = explain(error, self.path, self._schema)
 
     def _transact(self, db: sqlite3.Connection, jobs: list[Job]) -> None:
+        begun = time.perf_counter()
         try:
             db.execute("BEGIN IMMEDIATE")
             for job in jobs:
                 job.run(db)
             db.execute("COMMIT")
+            self.commits.count += 1
+            self.commits.seconds += time.perf_counter() - begun
         except Exception as error:  # no error may end the thread that every write depends on
             _roll_back(db)
             if len(jobs) > 1 and not _is_about_the_file(error):

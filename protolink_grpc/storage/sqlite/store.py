@@ -67,6 +67,7 @@ class SQLiteStore:
         self.listeners: list[ForeignListener] = []
         self._request_ttl_micros = int(max(request_ttl_s, 86_400) * 1_000_000)
         self._engine = Engine(self.path, tables.SCHEMA, name="plgrpc-store")
+        self.commits = self._engine.commits
         self._loop: asyncio.AbstractEventLoop | None = None
         self._waiters = Waiters()
         self._change_waiters = Waiters()
