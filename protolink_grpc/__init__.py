@@ -200,15 +200,20 @@ _HOMES = {
         "RedactionPolicy",
     ),
     "protolink_grpc.reports": (
+        "ALL_RUN_REPORT_SECTIONS",
         "EventSink",
         "InMemoryEventSink",
         "RunRecorder",
         "RunReplay",
+        "RunReportDiff",
+        "RunReportDifference",
         "RunStore",
         "SQLiteRunStore",
         "assert_budget_under",
         "assert_no_denied_actions",
         "assert_run_events",
+        "assert_run_matches",
+        "diff_run_reports",
     ),
     "protolink_grpc.runtime": (
         "ActionAuthorization",
@@ -253,6 +258,7 @@ _HOMES = {
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 __all__ = [
+    "ALL_RUN_REPORT_SECTIONS",
     "DEFAULT_REDACTION_POLICY",
     "LLM",
     "A2AOptions",
@@ -389,6 +395,8 @@ __all__ = [
     "RunRecorder",
     "RunReplay",
     "RunReport",
+    "RunReportDiff",
+    "RunReportDifference",
     "RunStore",
     "RuntimeConfig",
     "SQLiteRunStore",
@@ -446,8 +454,10 @@ __all__ = [
     "assert_budget_under",
     "assert_no_denied_actions",
     "assert_run_events",
+    "assert_run_matches",
     "create_llm",
     "current_run",
+    "diff_run_reports",
     "hash_password",
     "rpc",
     "verify_card",

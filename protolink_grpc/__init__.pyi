@@ -194,15 +194,20 @@ from protolink_grpc.policy import (
     RedactionPolicy,
 )
 from protolink_grpc.reports import (
+    ALL_RUN_REPORT_SECTIONS,
     EventSink,
     InMemoryEventSink,
     RunRecorder,
     RunReplay,
+    RunReportDiff,
+    RunReportDifference,
     RunStore,
     SQLiteRunStore,
     assert_budget_under,
     assert_no_denied_actions,
     assert_run_events,
+    assert_run_matches,
+    diff_run_reports,
 )
 from protolink_grpc.runtime import (
     ActionAuthorization,
@@ -242,6 +247,7 @@ from protolink_grpc.wire.registry import (
 __version__: str
 
 __all__ = [
+    "ALL_RUN_REPORT_SECTIONS",
     "DEFAULT_REDACTION_POLICY",
     "LLM",
     "A2AOptions",
@@ -378,6 +384,8 @@ __all__ = [
     "RunRecorder",
     "RunReplay",
     "RunReport",
+    "RunReportDiff",
+    "RunReportDifference",
     "RunStore",
     "RuntimeConfig",
     "SQLiteRunStore",
@@ -435,8 +443,10 @@ __all__ = [
     "assert_budget_under",
     "assert_no_denied_actions",
     "assert_run_events",
+    "assert_run_matches",
     "create_llm",
     "current_run",
+    "diff_run_reports",
     "hash_password",
     "rpc",
     "verify_card",

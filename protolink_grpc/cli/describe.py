@@ -21,7 +21,7 @@ SHORT_CHARS = 100
 def event_line(event: RunEvent) -> str:
     """Format an event: `#5 12:03:11 hotel action.completed book_hotel {"id":7}`, with the time in the local time zone."""
     head = f"#{event.sequence} {_clock(event.timestamp)} {event.agent_name or '-'} {event.type}"
-    return one_line(f"{head} {_detail(event)}", 200)
+    return one_line(f"{head} {event_detail(event)}", 200)
 
 
 def _clock(timestamp: str) -> str:
@@ -31,7 +31,8 @@ def _clock(timestamp: str) -> str:
         return timestamp
 
 
-def _detail(event: RunEvent) -> str:  # one case per kind
+def event_detail(event: RunEvent) -> str:  # one case per kind
+    """Format what an event says, on one line or several."""
     match event.payload:
         case events.TaskSubmitted(task=task):
             return _message_text(task.messages[0]) if task.messages else ""

@@ -116,5 +116,33 @@ def run_trace(
     runs.trace(_with_json(settings, as_json), runs.Source.of(first, second, store, "trace"), run_id)
 
 
+@run_app.command("diff")
+@with_settings
+def run_diff(
+    settings: Settings,
+    first: Annotated[str, typer.Argument(metavar="A", help="File with a report or an export, or id of a task.")],
+    second: Annotated[str, typer.Argument(metavar="B", help="The same, of the run to compare with A.")],
+    *,
+    store: StoreOption = "",
+    agent: Annotated[
+        str, typer.Option("--agent", metavar="AGENT", help="URL or name of the agent that has the tasks.")
+    ] = "",
+    ignore: Annotated[
+        list[str] | None,
+        typer.Option("--ignore", metavar="SECTION", help="Section to leave out, for instance model-text; repeatable."),
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Show where two runs part, and what differs.
+
+    Ids, times, durations and processes are not compared. The sections are state, input, output, actions, arguments, results,
+    policy, approvals, model-calls, model-text, prompts, usage and events. The exit code is 0 if the runs are equal, 1 if they
+    differ, and 2 or higher after an error.
+    """
+    from protolink_grpc.cli import run_diff as command
+
+    raise typer.Exit(command.diff(_with_json(settings, as_json), (first, second), store, agent, ignore or ()))
+
+
 def _with_json(settings: Settings, as_json: bool) -> Settings:
     return replace(settings, json=settings.json or as_json)

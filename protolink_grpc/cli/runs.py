@@ -166,7 +166,7 @@ def _show_lines(title: str, lines: Iterable[str]) -> None:
 
 def replay(settings: Settings, source: Source, run_id: str) -> None:
     """Print the events of a run, or of all runs of a task, and then a summary."""
-    found = _read_report(settings, source, run_id)
+    found = read_report(settings, source, run_id)
     if settings.json:
         for event in found.events:
             output.json_line(event.to_dict())
@@ -177,7 +177,7 @@ def replay(settings: Settings, source: Source, run_id: str) -> None:
     _show_report(found)
 
 
-def _read_report(settings: Settings, source: Source, run_id: str) -> RunReport:
+def read_report(settings: Settings, source: Source, run_id: str) -> RunReport:
     """Read a report with all events of a run, or of all runs of a task."""
     if source.store:
         return _read_stored_report(source, run_id, whole=True)
@@ -193,7 +193,7 @@ def trace(settings: Settings, source: Source, run_id: str) -> None:
     """Print the spans of a run, or of all runs, as a waterfall."""
     spans = _read_traces(source.agent) if not source.task_id else []
     if not spans:
-        spans = spans_of(_read_report(settings, source, "").events)
+        spans = spans_of(read_report(settings, source, "").events)
     spans = [span for span in spans if not run_id or span.run_id == run_id]
     if not spans:
         raise CommandError(f"run {run_id} not found", hint="leave out --run-id to see all runs")

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from protolink_grpc.cli.describe import SHORT_CHARS, event_line
+from protolink_grpc.cli.describe import SHORT_CHARS, event_detail, event_line
 from protolink_grpc.cli.output import one_line
 from protolink_grpc.models import events as ev
 from protolink_grpc.models.action import BudgetDecision
@@ -42,6 +42,11 @@ def timeline(report: RunReport) -> Iterator[str]:
     for event in report.events:
         after = micros_from_iso(event.timestamp) - began
         yield one_line(f"+{after / 1_000_000:.3f} s {event_line(event)}{_details(event)}", LINE_CHARS)
+
+
+def event_summary(event: RunEvent, width: int) -> str:
+    """Format an event without its time, in at most `width` characters."""
+    return one_line(f"#{event.sequence} {event.type} {event_detail(event)}{_details(event)}", width)
 
 
 def _details(event: RunEvent) -> str:

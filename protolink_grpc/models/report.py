@@ -16,6 +16,7 @@ from protolink_grpc.models.context import RunContext
 from protolink_grpc.models.events import RunEvent
 from protolink_grpc.models.json_form import JsonForm, read_fields, to_object
 from protolink_grpc.models.redaction import RedactionPolicy
+from protolink_grpc.models.report_diff import RunReportDiff
 from protolink_grpc.models.report_records import (
     ReportedAction,
     ReportedApproval,
@@ -120,6 +121,12 @@ class RunReport(JsonForm):
     def from_json(cls, text: str | bytes, *, field: str = "report") -> Self:
         """Read a JSON text. Raises as `from_dict`; names `field` if the text is not JSON."""
         return cls.from_dict(read_json_object(text, field))
+
+    def diff(self, other: "RunReport", *, ignore: Iterable[str] = ()) -> RunReportDiff:
+        """Compare this run with another one, except for the sections in `ignore`; see `diff_run_reports`."""
+        # By name, because it is in an upper layer.
+        found: RunReportDiff = load("protolink_grpc.reports.diff:diff_run_reports")(self, other, ignore=ignore)
+        return found
 
     def redacted(self, redaction_policy: RedactionPolicy | None = None) -> Self:
         """Return a copy, redacted by the policy; None means `RedactionPolicy()`."""

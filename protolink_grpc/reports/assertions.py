@@ -11,6 +11,7 @@ from protolink_grpc.models import events as ev
 from protolink_grpc.models.action import BudgetUsage, PolicyEffect
 from protolink_grpc.models.events import RunEvent
 from protolink_grpc.models.report import RunReport
+from protolink_grpc.reports.diff import diff_run_reports
 from protolink_grpc.reports.replay import RunReplay
 
 
@@ -41,6 +42,13 @@ def _first_missing(found: Iterable[str], wanted: Iterable[str]) -> str | None:
     """Return the first of `wanted` that is missing after the previous ones, or None."""
     rest = iter(found)
     return next((each for each in wanted if each not in rest), None)
+
+
+def assert_run_matches(baseline: Any, candidate: Any, *, ignore: Iterable[str] = ()) -> None:
+    """Assert that two runs are equal; see `diff_run_reports`."""
+    found = diff_run_reports(baseline, candidate, ignore=ignore)
+    if found.first is not None:
+        raise AssertionError(f"the runs differ after {found.first.index} equal events:\n{found.format()}")
 
 
 def assert_no_denied_actions(source: Any) -> None:

@@ -1,4 +1,4 @@
-"""`run list`, `run report` and `run replay`: of an agent, of a store's file, of a file that was written before."""
+"""`run list`, `run report`, `run replay` and `run diff`: of an agent, of a store's file, of a file that was written before."""
 
 import json
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -115,7 +115,7 @@ def test_the_program_itself_lists_runs_and_has_help(world: World) -> None:
     assert (done.code, done.err) == (0, "")
     assert world.task.id in done.out
     shown = plgrpc("run", "--help")
-    assert all(name in shown.out for name in ("list", "report", "replay", "trace"))
+    assert all(name in shown.out for name in ("list", "report", "replay", "trace", "diff"))
 
 
 # -- report --------------------------------------------------------------------------------------------------------------
@@ -240,6 +240,82 @@ def test_a_trace_of_an_unknown_run_is_an_error(cli: Callable[..., Done], world: 
     done = cli("trace", world.url, world.task.id, "--run-id", "none")
     assert (done.code, done.out) == (1, "")
     assert "run none not found" in done.err
+
+
+# -- diff ----------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def other_task(world: World) -> Task:
+    """A task with another input, whose run does the same."""
+    client = AgentClient(url=world.url).sync
+    task = client.send_task(None, Task.create("a tent"))
+    return client.send_task(None, task.add_message(Message.user("Lyon")))
+
+
+def test_a_run_is_equal_to_itself_wherever_it_is_read(cli: Callable[..., Done], world: World, tmp_path: Path) -> None:
+    file = tmp_path / "run.jsonl"
+    file.write_text("\n".join(AgentClient(url=world.url).sync.export_task(None, world.task.id)))
+    for where in (["--store", world.store], ["--agent", world.url]):
+        done = cli("diff", world.task.id, str(file), *where)
+        assert (done.code, done.err) == (0, "")
+        assert done.out.startswith("The runs are equal: ")
+
+
+def test_two_runs_are_shown_where_they_part_in_80_columns(
+    cli: Callable[..., Done], world: World, other_task: Task
+) -> None:
+    for where in (["--store", world.store], ["--agent", world.url]):
+        done = cli("diff", world.task.id, other_task.id, *where)
+        assert (done.code, done.err) == (1, "")
+        lines = done.out.splitlines()
+        assert max(map(len, lines)) <= 80
+        assert lines[3] == "The runs part after 0 equal events:"
+        assert lines[4] == "- #1 task.submitted a room"
+        assert "+ #1 task.submitted a tent" in lines
+        assert lines[-2:] == ["Input:", "  user message #1 parts[0].content: a room -> a tent"]
+
+
+def test_ignored_sections_make_runs_equal(cli: Callable[..., Done], world: World, other_task: Task) -> None:
+    done = cli(
+        "diff", world.task.id, other_task.id, "--store", world.store, "--ignore", "input", "--ignore", "model-text"
+    )
+    assert done.code == 0
+    assert done.out.startswith("The runs are equal apart from input, model-text: ")
+
+
+def test_a_diff_in_json_is_one_document(cli: Callable[..., Done], world: World, other_task: Task) -> None:
+    done = cli("diff", world.task.id, other_task.id, "--store", world.store, "--json")
+    assert done.code == 1
+    assert done.document["first"]["index"] == 0
+    assert done.document["differences"] == [
+        {
+            "section": "input",
+            "path": "user message #1 parts[0].content",
+            "kind": "changed",
+            "baseline": "a room",
+            "candidate": "a tent",
+        }
+    ]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error"),
+    [
+        (["missing.json", "missing.json"], "error: file missing.json not found\n"),
+        (["no", "task", "--store", "STORE"], "error: STORE has no no\n"),
+        (["TASK", "TASK", "--store", "STORE", "--ignore", "tokens"], "error: ignore: must be one of state, input, "),
+        (["TASK", "TASK", "--store", "STORE", "--agent", "x"], "error: --agent cannot be combined with --store\n"),
+    ],
+)
+def test_an_error_of_a_diff_is_not_a_difference(
+    cli: Callable[..., Done], world: World, arguments: list[str], error: str
+) -> None:
+    names = {"STORE": world.store, "TASK": world.task.id}
+    done = cli("diff", *(names.get(each, each) for each in arguments))
+    assert done.code == 2
+    assert done.err.startswith(error.replace("STORE", world.store))
+    assert "hint: " in done.err
 
 
 def test_wrong_input_is_reported_with_a_hint_and_an_exit_code(

@@ -39,6 +39,7 @@ COMMANDS = [
     ["run", "report"],
     ["run", "replay"],
     ["run", "trace"],
+    ["run", "diff"],
     ["state"],
     ["state", "describe"],
     ["state", "reset"],
