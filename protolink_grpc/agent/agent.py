@@ -7,7 +7,7 @@ An agent has a card, tools, a handler and ports. It starts in the foreground (`r
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import aclosing
-from typing import Any, TypeVar, Unpack
+from typing import Any, TypeVar, Unpack, overload
 
 from protolink_grpc.agent.agent_peer import AgentPeer, call_peer, message_peer
 from protolink_grpc.agent.agent_tools import AgentTools
@@ -26,6 +26,7 @@ from protolink_grpc.agent.identity import check_handlers, resolve_card
 from protolink_grpc.agent.local_agent import PRINCIPAL
 from protolink_grpc.agent.registry import Registry
 from protolink_grpc.client.port import conversation_compaction
+from protolink_grpc.client.questions import Answer, question_task, read_answer
 from protolink_grpc.client.registry_client import RegistryClient
 from protolink_grpc.compat.protolink.task_events import fact_of
 from protolink_grpc.compat.protolink.transports import Transport
@@ -40,8 +41,10 @@ from protolink_grpc.llms.base import LLM
 from protolink_grpc.models.arguments import checks_arguments
 from protolink_grpc.models.cancellation import CancellationToken
 from protolink_grpc.models.card import AgentCard
+from protolink_grpc.models.context import RunBudget, RunContext
 from protolink_grpc.models.conversation import CompactionStrategy, HistoryCompactionRequest, HistoryCompactionResult
 from protolink_grpc.models.events import ContextCompacted, RunEvent
+from protolink_grpc.models.json_schema import OutputType
 from protolink_grpc.models.message import Message
 from protolink_grpc.models.references import References
 from protolink_grpc.models.state import StateOperationRequest, StateOperationResult
@@ -253,6 +256,50 @@ class Agent(AgentTools):
             async for events in batches:
                 for event in events:
                     yield references.whole(event)
+
+    @overload
+    async def ask(
+        self,
+        question: Message | str,
+        *,
+        output_type: type[Answer] = ...,
+        session_id: str | None = None,
+        budget: RunBudget | None = None,
+        context: RunContext | None = None,
+    ) -> Answer: ...
+    @overload
+    async def ask(
+        self,
+        question: Message | str,
+        *,
+        output_type: Any,
+        session_id: str | None = None,
+        budget: RunBudget | None = None,
+        context: RunContext | None = None,
+    ) -> Any: ...
+    async def ask(
+        self,
+        question: Message | str,
+        *,
+        output_type: Any = str,
+        session_id: str | None = None,
+        budget: RunBudget | None = None,
+        context: RunContext | None = None,
+    ) -> Any:
+        """Ask this agent and return the answer. Arguments and errors as in `AgentClient.ask`; peers have the same method.
+
+        In a handler or a tool of this agent, the question goes to the agent's model as a part of the run: with the run's budget,
+        session and cancellation, and without the conversation of the session. It then accepts no further arguments.
+        """
+        run = current_run()
+        if run is None or run.agent_name != self.card.name:
+            task = question_task(question, output_type, session_id=session_id, budget=budget, context=context)
+            return read_answer(await self.run_task(task), output_type)
+        for name, value in (("session_id", session_id), ("budget", budget), ("context", context)):
+            if value is not None:
+                raise InvalidArgumentError("is that of the run", field=name)
+        query = question if isinstance(question, str) else question.text
+        return await self._components.executor.ask(run, query, None if output_type is str else OutputType(output_type))
 
     async def get_task(self, task_id: str) -> Task:
         """Return a task of a caller in this process.

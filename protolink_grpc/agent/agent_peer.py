@@ -5,7 +5,7 @@ A call within a run is recorded in its log, counts against its budget and is can
 
 from collections.abc import AsyncGenerator, Callable, Coroutine
 from contextlib import aclosing
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar, cast, overload
 
 import grpc
 import grpc.aio
@@ -13,10 +13,12 @@ import grpc.aio
 from protolink_grpc.agent.peer_stubs import PeerChannel
 from protolink_grpc.agent.peers import Peers
 from protolink_grpc.agent.relay import Give, relayed
+from protolink_grpc.client.questions import Answer, question_task, read_answer
 from protolink_grpc.client.sync import SyncFacade
 from protolink_grpc.client.task_calls import answer_of
 from protolink_grpc.errors import TaskExecutionError
 from protolink_grpc.models.card import AgentCard
+from protolink_grpc.models.context import RunBudget, RunContext
 from protolink_grpc.models.events import RunEvent
 from protolink_grpc.models.message import Message
 from protolink_grpc.models.part import ToolOutput
@@ -94,6 +96,76 @@ class AgentPeer:
     async def send_message(self, message: Message | str) -> Message:
         """Send one message and return the answer."""
         return await message_peer(self._actions, self._peers, self.target, message)
+
+    @overload
+    async def ask(
+        self,
+        question: Message | str,
+        *,
+        output_type: type[Answer] = ...,
+        session_id: str | None = None,
+        budget: RunBudget | None = None,
+        context: RunContext | None = None,
+    ) -> Answer: ...
+    @overload
+    async def ask(
+        self,
+        question: Message | str,
+        *,
+        output_type: Any,
+        session_id: str | None = None,
+        budget: RunBudget | None = None,
+        context: RunContext | None = None,
+    ) -> Any: ...
+    async def ask(
+        self,
+        question: Message | str,
+        *,
+        output_type: Any = str,
+        session_id: str | None = None,
+        budget: RunBudget | None = None,
+        context: RunContext | None = None,
+    ) -> Any:
+        """Ask the peer, wait until its turn ends, and return the answer. Arguments and errors as in `AgentClient.ask`.
+
+        Within a run, this is an action of the run, like `run_task`. To answer a question of the peer, which the error carries as
+        `task`, add a message to that task and call `run_task`.
+        """
+        task = question_task(question, output_type, session_id=session_id, budget=budget, context=context)
+        return read_answer(await self.run_task(task), output_type)
+
+    @overload
+    def ask_sync(
+        self,
+        question: Message | str,
+        *,
+        output_type: type[Answer] = ...,
+        session_id: str | None = None,
+        budget: RunBudget | None = None,
+        context: RunContext | None = None,
+    ) -> Answer: ...
+    @overload
+    def ask_sync(
+        self,
+        question: Message | str,
+        *,
+        output_type: Any,
+        session_id: str | None = None,
+        budget: RunBudget | None = None,
+        context: RunContext | None = None,
+    ) -> Any: ...
+    def ask_sync(
+        self,
+        question: Message | str,
+        *,
+        output_type: Any = str,
+        session_id: str | None = None,
+        budget: RunBudget | None = None,
+        context: RunContext | None = None,
+    ) -> Any:
+        """As `ask`, for code that does not await. In the thread of a tool, the question is an action of the tool's run."""
+        asked = self.ask(question, output_type=output_type, session_id=session_id, budget=budget, context=context)
+        return _wait(asked)
 
     async def call_tool(self, tool_name: str, /, **arguments: Any) -> Any:
         """Run one of the peer's tools and return its result.

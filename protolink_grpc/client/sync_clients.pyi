@@ -2,17 +2,19 @@
 
 import asyncio
 from collections.abc import Callable, Generator, Mapping, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, overload
 
 import grpc
 
 from protolink_grpc.client.agent_access import S
 from protolink_grpc.client.agent_client import AgentClient
 from protolink_grpc.client.port import ApprovalAnswer, ApprovalList, TaskList
+from protolink_grpc.client.questions import Answer
 from protolink_grpc.client.registry_client import RegistryClient
 from protolink_grpc.client.task_calls import Target
 from protolink_grpc.models.action import Approval, ApprovalDecision, ApprovalState
 from protolink_grpc.models.card import AgentCard
+from protolink_grpc.models.context import RunBudget, RunContext
 from protolink_grpc.models.conversation import CompactionStrategy, HistoryCompactionRequest, HistoryCompactionResult
 from protolink_grpc.models.events import RunEvent
 from protolink_grpc.models.lifecycle import TaskState
@@ -62,6 +64,32 @@ class SyncAgentClient:
         self, task_id: str, *, agent_url: str | None = None, after: int = 0, stop_at: StopAt = ..., deltas: bool = False
     ) -> Generator[RunEvent]: ...
     def send_message(self, agent_url: str | None, message: Message | str) -> Message: ...
+    @overload
+    def ask(
+        self,
+        question: Message | str,
+        *,
+        output_type: type[Answer] = ...,
+        agent_url: str | None = None,
+        task_id: str | None = None,
+        session_id: str | None = None,
+        budget: RunBudget | None = None,
+        context: RunContext | None = None,
+        request_id: str | None = None,
+    ) -> Answer: ...
+    @overload
+    def ask(
+        self,
+        question: Message | str,
+        *,
+        output_type: Any,
+        agent_url: str | None = None,
+        task_id: str | None = None,
+        session_id: str | None = None,
+        budget: RunBudget | None = None,
+        context: RunContext | None = None,
+        request_id: str | None = None,
+    ) -> Any: ...
     def get_task(self, task_id: str, *, agent_url: str | None = None) -> Task: ...
     def list_tasks(
         self,

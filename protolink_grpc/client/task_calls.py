@@ -4,7 +4,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import replace
 from functools import cached_property
-from typing import Any, Literal, get_args
+from typing import Any, Literal, get_args, overload
 
 from protolink_grpc.client.agent_access import AgentAccess
 from protolink_grpc.client.known_tasks import (
@@ -16,10 +16,12 @@ from protolink_grpc.client.known_tasks import (
     unsent_part,
 )
 from protolink_grpc.client.port import ListFilter, TaskList
+from protolink_grpc.client.questions import Answer, question_task, read_answer
 from protolink_grpc.client.resumption import resumed_batches
 from protolink_grpc.errors import InvalidArgumentError, TaskExecutionError, TaskNotFoundError
 from protolink_grpc.models.arguments import checks_arguments
 from protolink_grpc.models.clock import micros_from_iso
+from protolink_grpc.models.context import RunBudget, RunContext
 from protolink_grpc.models.events import RunEvent
 from protolink_grpc.models.ids import new_request_id
 from protolink_grpc.models.lifecycle import INTERRUPTED, TERMINAL, TaskState, parse_state
@@ -253,6 +255,67 @@ class TaskCalls(AgentAccess):
             TaskExecutionError: The task failed, was canceled, or ended without output; the error carries the task.
         """
         return answer_of(await self.send_task(agent_url, message))
+
+    @overload
+    async def ask(
+        self,
+        question: Message | str,
+        *,
+        output_type: type[Answer] = ...,
+        agent_url: str | None = None,
+        task_id: str | None = None,
+        session_id: str | None = None,
+        budget: RunBudget | None = None,
+        context: RunContext | None = None,
+        request_id: str | None = None,
+    ) -> Answer: ...
+    @overload
+    async def ask(
+        self,
+        question: Message | str,
+        *,
+        output_type: Any,
+        agent_url: str | None = None,
+        task_id: str | None = None,
+        session_id: str | None = None,
+        budget: RunBudget | None = None,
+        context: RunContext | None = None,
+        request_id: str | None = None,
+    ) -> Any: ...
+    async def ask(
+        self,
+        question: Message | str,
+        *,
+        output_type: Any = str,
+        agent_url: str | None = None,
+        task_id: str | None = None,
+        session_id: str | None = None,
+        budget: RunBudget | None = None,
+        context: RunContext | None = None,
+        request_id: str | None = None,
+    ) -> Any:
+        """Ask an agent, wait until its turn ends, and return the answer.
+
+        Args:
+            output_type: The type of the answer: a pydantic model, a dataclass, a TypedDict, an Enum, `int`, `list[Model]`, a
+                Literal, a union. The agent's model gets its JSON Schema. With `str`, the question is an ordinary text.
+            task_id: A task that waits for input, which the question answers. None starts a new task.
+            session_id, budget, context: As in `Task.create`.
+            request_id: As in `send_task`.
+
+        Raises:
+            TaskExecutionError: The task failed, was canceled, rejected, ended without an answer, or waits for input. `task` is the
+                task and `metadata["state"]` its state; to answer a question of the agent, ask with the `task_id`.
+            InvalidAgentResponseError: The answer is not a valid `output_type`, for instance because the agent has no model; names
+                the field.
+            InvalidArgumentError: No JSON Schema can describe `output_type`.
+        """
+        task = question_task(question, output_type, session_id=session_id, budget=budget, context=context)
+        aim: Target = "create"
+        if task_id is not None:
+            task, aim = replace(task, id=task_id), "continue"
+        answer = await self.send_task(agent_url, task, request_id=request_id, target=aim)
+        return read_answer(answer, output_type)
 
     async def get_task(self, task_id: str, *, agent_url: str | None = None) -> Task:
         """Return the complete current task."""

@@ -9,10 +9,10 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Any
 
-from protolink_grpc.errors import InvalidArgumentError
 from protolink_grpc.llms.port import ModelToolCall
 from protolink_grpc.models.events import LlmCallCompleted
-from protolink_grpc.models.json_value import JsonValue, from_json, to_json
+from protolink_grpc.models.json_text import JSON_STRING, strip_code_fence, strip_thinking, try_parse_json
+from protolink_grpc.models.json_value import JsonValue, to_json
 
 DELEGATE_TOOL = "delegate_to_agent"
 """The tool that sends a prompt to another agent: `{agent, prompt}`. Reserved: no tool of an agent has this name."""
@@ -89,8 +89,8 @@ def read_action(
     Raises:
         ActionParseError: No action, several actions, or an action with invalid fields.
     """
-    body = _strip_code_fence(strip_thinking(text))
-    value = _try_parse_json(body)
+    body = strip_code_fence(strip_thinking(text))
+    value = try_parse_json(body)
     if value is None and (called := _parse_call_syntax(body)) and called[0] in tools:
         return RequestedActions((ModelToolCall(*called, call_id),))
     found = _find_object(body) if value is None else value
@@ -104,8 +104,8 @@ def read_action(
 
 def parse_json(text: str) -> JsonValue:
     """Parse a text as one JSON value; a code fence and trailing commas are accepted. Raises ActionParseError."""
-    body = _strip_code_fence(strip_thinking(text))
-    value = _try_parse_json(body)
+    body = strip_code_fence(strip_thinking(text))
+    value = try_parse_json(body)
     if value is None and body != "null":
         raise ActionParseError("The answer must be JSON and nothing else")
     return value
@@ -128,54 +128,15 @@ def action_text(call: ModelToolCall) -> str:
     return to_json(action_dict(call))
 
 
-# The text around the object
+# The object in a text
 
 
-def strip_thinking(text: str) -> str:
-    """The text after a leading `<think>` block; empty if the block is not closed."""
-    body = text.strip()
-    if not body.startswith("<think>"):
-        return body
-    return body.partition("</think>")[2].strip()
-
-
-def _strip_code_fence(body: str) -> str:
-    if not (body.startswith("```") and body.endswith("```") and "\n" in body):
-        return body
-    return body.partition("\n")[2][:-3].strip()
-
-
-def _try_parse_json(text: str) -> JsonValue:
-    """Parse a JSON text, repaired if necessary. None if it is invalid, and for `null`, which is not an answer either."""
-    for prepare in (str, _repair_json):
-        try:
-            return from_json(prepare(text))
-        except InvalidArgumentError:
-            continue
-    return None
-
-
-# A string, closed or not: after an unmatched quote the search must not start again at each following position.
-_STRING = r'"(?:[^"\\]|\\.)*+(?:"|\\?\Z)'
-_REPAIRABLE = re.compile(_STRING + r"|,(?=\s*+[}\]])", re.DOTALL)
-_CONTROL = re.compile(r"[\x00-\x1f]")
-
-
-def _repair_json(text: str) -> str:
-    """Remove trailing commas, and escape control characters in strings."""
-    return _REPAIRABLE.sub(lambda found: "" if found[0] == "," else _CONTROL.sub(_escape, found[0]), text)
-
-
-def _escape(found: re.Match[str]) -> str:
-    return f"\\u{ord(found[0]):04x}"
-
-
-_STRUCTURE = re.compile(_STRING + r"|[{}]", re.DOTALL)
+_STRUCTURE = re.compile(JSON_STRING + r"|[{}]", re.DOTALL)
 
 
 def _find_object(body: str) -> JsonValue:
     """Find the one JSON object in a text."""
-    found = [value for part in _outermost_objects(body) if isinstance(value := _try_parse_json(part), dict)]
+    found = [value for part in _outermost_objects(body) if isinstance(value := try_parse_json(part), dict)]
     if len(found) > 1:
         raise ActionParseError(
             f"Found {len(found)} JSON objects: answer with exactly one action at a time", list(found)
@@ -297,7 +258,7 @@ def _require_text(found: dict[str, Any], name: str) -> str:
 def _read_args(found: dict[str, Any]) -> dict[str, Any]:
     value = found.get("args")
     if isinstance(value, str):  # some models write the object as a JSON string
-        value = _try_parse_json(value)
+        value = try_parse_json(value)
     if value is None and not found.get("args"):
         return {}
     if not isinstance(value, dict):
@@ -335,6 +296,6 @@ def _parse_call_syntax(text: str) -> tuple[str, dict[str, Any]] | None:
 
 def _parse_plain_value(found: re.Match[str]) -> JsonValue:
     if found[2] is not None:
-        return _try_parse_json('"' + re.sub(r"\\'", "'", found[2]).replace('"', '\\"') + '"')
+        return try_parse_json('"' + re.sub(r"\\'", "'", found[2]).replace('"', '\\"') + '"')
     word = found[0].strip()
-    return _WORDS[word] if word in _WORDS else _try_parse_json(word)
+    return _WORDS[word] if word in _WORDS else try_parse_json(word)

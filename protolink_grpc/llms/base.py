@@ -3,10 +3,9 @@
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar, overload
 
-from protolink_grpc.errors import ModelError
-from protolink_grpc.llms.answers import strip_thinking
+from protolink_grpc.errors import InvalidArgumentError, ModelError
 from protolink_grpc.llms.direct import AgentCallback, AnyTool, DirectLoopHost, EventCallback
 from protolink_grpc.llms.loop import Inference
 from protolink_grpc.llms.loop_host import InferenceRequest, InferSettings
@@ -26,8 +25,11 @@ from protolink_grpc.models.conversation import (
     split_for_summary,
 )
 from protolink_grpc.models.ids import new_call_id
-from protolink_grpc.models.json_schema import SchemaLike, json_schema_of
+from protolink_grpc.models.json_schema import OutputType, SchemaLike, json_schema_of
+from protolink_grpc.models.json_text import strip_thinking
 from protolink_grpc.models.json_value import JsonValue, to_json
+
+T = TypeVar("T")
 
 _SUMMARIZE = (
     "Write a summary of the conversation that you are given, for somebody who has to go on with it: what was asked, what was "
@@ -78,11 +80,30 @@ class LLM(ABC):
         self.profile = replace(profile or self.profile, **fields)
         return self.profile
 
+    @overload
     async def infer(
         self,
         query: str,
         tools: Mapping[str, AnyTool] | None = None,
         *,
+        output_type: type[T],
+        agent_callback: AgentCallback | None = None,
+        agent_cards: Sequence[AgentCard] = (),
+        streaming: bool = False,
+        event_callback: EventCallback | None = None,
+        run_context: RunContext | None = None,
+        history: ConversationHistory | None = None,
+        instructions: str = "",
+        flow_prompt: str = "",
+        settings: InferSettings | None = None,
+    ) -> T: ...
+    @overload
+    async def infer(
+        self,
+        query: str,
+        tools: Mapping[str, AnyTool] | None = None,
+        *,
+        output_type: None = None,
         agent_callback: AgentCallback | None = None,
         agent_cards: Sequence[AgentCard] = (),
         streaming: bool = False,
@@ -93,7 +114,41 @@ class LLM(ABC):
         instructions: str = "",
         flow_prompt: str = "",
         settings: InferSettings | None = None,
-    ) -> JsonValue:
+    ) -> JsonValue: ...
+    @overload
+    async def infer(
+        self,
+        query: str,
+        tools: Mapping[str, AnyTool] | None = None,
+        *,
+        output_type: Any,
+        agent_callback: AgentCallback | None = None,
+        agent_cards: Sequence[AgentCard] = (),
+        streaming: bool = False,
+        event_callback: EventCallback | None = None,
+        run_context: RunContext | None = None,
+        history: ConversationHistory | None = None,
+        instructions: str = "",
+        flow_prompt: str = "",
+        settings: InferSettings | None = None,
+    ) -> Any: ...
+    async def infer(
+        self,
+        query: str,
+        tools: Mapping[str, AnyTool] | None = None,
+        *,
+        output_type: Any = None,
+        agent_callback: AgentCallback | None = None,
+        agent_cards: Sequence[AgentCard] = (),
+        streaming: bool = False,
+        event_callback: EventCallback | None = None,
+        run_context: RunContext | None = None,
+        history: ConversationHistory | None = None,
+        output_schema: SchemaLike | None = None,
+        instructions: str = "",
+        flow_prompt: str = "",
+        settings: InferSettings | None = None,
+    ) -> Any:
         """Answer a question with tools and agents, without an agent, and therefore without policy, approvals and log.
 
         A successful turn is added to the conversation. A failed one does not change it.
@@ -108,16 +163,24 @@ class LLM(ABC):
                 `budget_exceeded` and `llm_final`.
             run_context: Its budget is enforced. Without a limit of steps, the loop ends after `DEFAULT_MAX_STEPS`.
             history: The conversation to continue; by default `self.history`. System messages in it are instructions.
-            output_schema: JSON Schema of the answer, or a type with one; by default the answer is text. The model gets it as data.
+            output_type: The type of the answer, as in `AgentClient.ask`; the result is an instance of it. An answer that the type
+                refuses, for instance because of a validator, is corrected by the model. `str` means text.
+            output_schema: Instead of a type, the JSON Schema of the answer, or a type with one. The result is a JSON value. The
+                model gets it as data.
             instructions: The system prompt, before that of the history.
             flow_prompt: Further system prompt: the position of this question in a flow.
 
         Returns:
-            The answer: text, or a JSON value that satisfies `output_schema`.
+            The answer: text, an instance of `output_type`, or a JSON value that satisfies `output_schema`.
 
         Raises:
-            As `Inference.run`.
+            InvalidArgumentError: No JSON Schema can describe `output_type`, or `output_schema` is given, too.
+            ProtolinkError: As `Inference.run`.
         """
+        if output_type is not None and output_schema is not None:
+            raise InvalidArgumentError("has the same meaning as output_schema; give one of them", field="output_type")
+        output = None if output_type in (None, str) else OutputType[Any](output_type)
+        schema = None if output_schema is None else json_schema_of(output_schema, field="output_schema")
         conversation = self._history if history is None else history
         before = conversation.messages
         instruction_texts = [instructions, *(message.content for message in before if message.role == "system")]
@@ -131,9 +194,10 @@ class LLM(ABC):
                 before,
                 host.specs,
                 agent_cards if agent_callback else (),
-                None if output_schema is None else json_schema_of(output_schema, field="output_schema"),
+                schema if output is None else output.schema,
                 context,
                 flow_prompt=flow_prompt,
+                output_type=output,
                 settings=settings or InferSettings(),
             )
             result = await Inference(self, request, host).run()
@@ -141,7 +205,7 @@ class LLM(ABC):
         finally:
             await host.aclose()
         conversation.extend(result.messages)
-        return result.content
+        return result.content if output is None else output.convert(result.content)
 
     async def compact_history(
         self,

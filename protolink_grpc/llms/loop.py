@@ -13,7 +13,13 @@ from collections.abc import Awaitable, Callable, Sequence
 from itertools import count
 from typing import Any
 
-from protolink_grpc.errors import InferParseError, RepeatedActionError, ToolCorrectionLimitError, ToolRejectedError
+from protolink_grpc.errors import (
+    InferParseError,
+    InvalidAgentResponseError,
+    RepeatedActionError,
+    ToolCorrectionLimitError,
+    ToolRejectedError,
+)
 from protolink_grpc.llms.answers import (
     ActionParseError,
     FinalAnswer,
@@ -147,6 +153,12 @@ class Inference:
         content, text = final.content, final.content
         if self._output is not None:
             content = self._output.validate(content)
+        if self._request.output_type is not None:
+            try:
+                self._request.output_type.convert(content)
+            except InvalidAgentResponseError as error:
+                text = str(error)
+                raise ActionParseError(text[:1].upper() + text[1:], content) from None
         if not isinstance(text, str):
             text = to_json(text)
         return InferenceResult(text if self._output is None else content, self._transcript.finish(text), round_.step)

@@ -11,6 +11,7 @@ from protolink_grpc.models.card import AgentCard
 from protolink_grpc.models.context import RunContext
 from protolink_grpc.models.conversation import LLMMessage
 from protolink_grpc.models.events import LlmCallCompleted, Payload, Severity
+from protolink_grpc.models.json_schema import OutputType
 from protolink_grpc.models.json_value import JsonValue
 from protolink_grpc.policy.budget import BudgetEnforcer
 
@@ -139,6 +140,8 @@ class InferenceRequest:
         history: The conversation before the request, oldest first.
         peers: Agents for delegation.
         output_schema: JSON Schema of the answer; None means text. The model gets it as data.
+        output_type: The type of that schema, for answers that are converted in this process: the model also corrects answers that
+            only the type refuses, for instance because of a validator.
         flow_prompt: Instructions of the agent's own flow; part of the system prompt.
         caller_flow_prompt: The caller's text about the caller's flow; the model gets it as data.
     """
@@ -154,6 +157,7 @@ class InferenceRequest:
     agent_name: str = ""
     flow_prompt: str = ""
     caller_flow_prompt: str = ""
+    output_type: OutputType[Any] | None = None
     settings: InferSettings = field(default_factory=InferSettings)
 
 

@@ -1,9 +1,9 @@
 """Generated from the asynchronous classes by tests/contract/make_sync_stub.py. Do not edit."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, overload
 
-from protolink_grpc.llms.base import LLM
+from protolink_grpc.llms.base import LLM, T
 from protolink_grpc.llms.direct import AgentCallback, AnyTool, EventCallback
 from protolink_grpc.llms.loop_host import InferSettings
 from protolink_grpc.models.card import AgentCard
@@ -20,11 +20,30 @@ from protolink_grpc.models.json_value import JsonValue
 class SyncLLM:
     def __init__(self, llm: LLM) -> None: ...
     def aclose(self) -> None: ...
+    @overload
     def infer(
         self,
         query: str,
         tools: Mapping[str, AnyTool] | None = None,
         *,
+        output_type: type[T],
+        agent_callback: AgentCallback | None = None,
+        agent_cards: Sequence[AgentCard] = ...,
+        streaming: bool = False,
+        event_callback: EventCallback | None = None,
+        run_context: RunContext | None = None,
+        history: ConversationHistory | None = None,
+        instructions: str = "",
+        flow_prompt: str = "",
+        settings: InferSettings | None = None,
+    ) -> T: ...
+    @overload
+    def infer(
+        self,
+        query: str,
+        tools: Mapping[str, AnyTool] | None = None,
+        *,
+        output_type: None = None,
         agent_callback: AgentCallback | None = None,
         agent_cards: Sequence[AgentCard] = ...,
         streaming: bool = False,
@@ -36,6 +55,23 @@ class SyncLLM:
         flow_prompt: str = "",
         settings: InferSettings | None = None,
     ) -> JsonValue: ...
+    @overload
+    def infer(
+        self,
+        query: str,
+        tools: Mapping[str, AnyTool] | None = None,
+        *,
+        output_type: Any,
+        agent_callback: AgentCallback | None = None,
+        agent_cards: Sequence[AgentCard] = ...,
+        streaming: bool = False,
+        event_callback: EventCallback | None = None,
+        run_context: RunContext | None = None,
+        history: ConversationHistory | None = None,
+        instructions: str = "",
+        flow_prompt: str = "",
+        settings: InferSettings | None = None,
+    ) -> Any: ...
     def compact_history(
         self,
         request: HistoryCompactionRequest | None = None,

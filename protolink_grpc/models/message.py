@@ -72,9 +72,11 @@ class Message(JsonForm):
         user: str | None = None,
         output_schema: SchemaLike | None = None,
         metadata: dict[str, Any] | None = None,
+        *,
+        output_type: Any = None,
     ) -> Self:
-        """Build a user's message with a request to the agent's model."""
-        return cls(role="user", parts=[Part.infer(prompt, user, output_schema, metadata)])
+        """Build a user's message with a request to the agent's model. Arguments and errors as in `Part.infer`."""
+        return cls(role="user", parts=[Part.infer(prompt, user, output_schema, metadata, output_type=output_type)])
 
     @classmethod
     def route(

@@ -10,7 +10,7 @@ from protolink_grpc.errors import InvalidArgumentError
 from protolink_grpc.models import reader
 from protolink_grpc.models.ids import new_call_id
 from protolink_grpc.models.json_form import JsonForm, read_fields
-from protolink_grpc.models.json_schema import SchemaLike, json_schema_of
+from protolink_grpc.models.json_schema import OutputType, SchemaLike, json_schema_of
 from protolink_grpc.models.json_value import plain
 from protolink_grpc.models.kinds import Filled, Kind, check_object
 from protolink_grpc.models.payload import MARK, Payload, PayloadRef, UserValue, read_value, require_json
@@ -315,16 +315,25 @@ class Part:
         user: str | None = None,
         output_schema: SchemaLike | None = None,
         metadata: dict[str, Any] | None = None,
+        *,
+        output_type: Any = None,
     ) -> Self:
         """Build a request to the agent's model; arguments that are None are omitted.
 
         Args:
             output_schema: JSON Schema of the answer, or a type that has one: a pydantic model, a dataclass, a TypedDict.
+            output_type: The type of the answer, instead of its schema; `Task.get_output_as` returns an instance.
 
         Raises:
-            InvalidArgumentError: `output_schema` is neither.
+            InvalidArgumentError: `output_schema` is neither, no JSON Schema can describe `output_type`, or both are given.
         """
         schema = None if output_schema is None else json_schema_of(output_schema, field="output_schema")
+        if output_type is not None:
+            if schema is not None:
+                raise InvalidArgumentError(
+                    "has the same meaning as output_schema; give one of them", field="output_type"
+                )
+            schema = OutputType[Any](output_type).schema
         return cls("infer", _without_none(prompt=prompt, user=user, output_schema=schema, metadata=metadata))
 
     @classmethod

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Self
+from typing import Any, Final, Self, TypeVar, overload
 
 from protolink_grpc.errors import InvalidArgumentError, TaskExecutionError
 from protolink_grpc.models import reader
@@ -13,12 +13,16 @@ from protolink_grpc.models.clock import micros_from_iso, utc_now
 from protolink_grpc.models.context import CONTEXT_KEY, RunBudget, RunContext
 from protolink_grpc.models.failure import Failure
 from protolink_grpc.models.ids import new_task_id
-from protolink_grpc.models.json_schema import SchemaLike
+from protolink_grpc.models.json_schema import OutputType, SchemaLike
 from protolink_grpc.models.json_value import plain
 from protolink_grpc.models.lifecycle import TERMINAL, TRANSITIONS, StateChange, TaskState, check_transition, parse_state
 from protolink_grpc.models.message import Message
 from protolink_grpc.models.part import Part, ToolOutput
 from protolink_grpc.models.task_metadata import REASON_KEYS, TaskMetadata, protolink_metadata, take_facts
+
+T = TypeVar("T")
+
+_MISSING: Final = object()
 
 
 @checks_arguments
@@ -97,12 +101,16 @@ class Task:
         output_schema: SchemaLike | None = None,
         metadata: dict[str, Any] | None = None,
         *,
+        output_type: Any = None,
         session_id: str | None = None,
         budget: RunBudget | None = None,
         context: RunContext | None = None,
     ) -> Self:
-        """Build a task that sends a request to the agent's model; `metadata` belongs to the infer part."""
-        message = Message.infer(prompt, user, output_schema, metadata)
+        """Build a task that sends a request to the agent's model; `metadata` belongs to the infer part.
+
+        With an `output_type`, `get_output_as` returns the answer as an instance of it. Errors as in `Part.infer`.
+        """
+        message = Message.infer(prompt, user, output_schema, metadata, output_type=output_type)
         return cls.create(message, session_id=session_id, budget=budget, context=context)
 
     @classmethod
@@ -297,6 +305,23 @@ class Task:
             return default
         part = found[1]
         return part.as_tool_output().result if part.type == "tool_output" else part.content
+
+    @overload
+    def get_output_as(self, output_type: type[T]) -> T: ...
+    @overload
+    def get_output_as(self, output_type: Any) -> Any: ...
+    def get_output_as(self, output_type: Any) -> Any:
+        """Return the output, as `get_output` finds it, as an instance of a type. A text may contain the value as JSON.
+
+        Raises:
+            TaskExecutionError: The task ended without success, or has no output; carries the task.
+            InvalidAgentResponseError: The output is not valid; names the field.
+            InvalidArgumentError: No JSON Schema can describe the type.
+        """
+        output: Any = self.raise_for_status().get_output(_MISSING)
+        if output is _MISSING:
+            raise TaskExecutionError(f"task {self.id} ended without an answer", task=self, task_id=self.id)
+        return OutputType[Any](output_type).convert(output, task_id=self.id)
 
     def to_dict(self) -> dict[str, Any]:
         """Return ProtoLink's JSON form, which shares nothing with the task: typed facts are among the metadata."""

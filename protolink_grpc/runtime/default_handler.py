@@ -13,7 +13,13 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
-from protolink_grpc.errors import InvalidArgumentError, ProtolinkError, ToolFailedError, ToolRejectedError
+from protolink_grpc.errors import (
+    InvalidArgumentError,
+    ProtolinkError,
+    ToolFailedError,
+    ToolRejectedError,
+    UnsupportedOperationError,
+)
 from protolink_grpc.llms.loop import Inference
 from protolink_grpc.llms.loop_host import ActionCall, InferenceRequest, InferSettings, Observation
 from protolink_grpc.llms.port import LanguageModel, ToolSpec
@@ -22,6 +28,7 @@ from protolink_grpc.models.card import AgentCard
 from protolink_grpc.models.conversation import LLMMessage
 from protolink_grpc.models.events import LlmCallCompleted, Payload, RunEvent, Severity
 from protolink_grpc.models.failure import Failure
+from protolink_grpc.models.json_schema import OutputType
 from protolink_grpc.models.lifecycle import TaskState
 from protolink_grpc.models.message import Message
 from protolink_grpc.models.part import Part, ToolCall
@@ -151,25 +158,56 @@ class DefaultHandler:
             raise ValueError("the agent has no model")
         conversations = settings.conversations(run.principal) if settings.conversations is not None else None
         flow_prompt, own = str(task.flow_state.get(FLOW_PROMPT) or ""), run.is_own_flow_prompt(task)
-        request = InferenceRequest(
-            key=position,
-            query=query,
-            instructions=settings.instructions,
+        request = replace(
+            await self._build_request(run, position, query, output_schema if isinstance(output_schema, dict) else None),
             history=await conversations.history(run.session_id) if conversations is not None else (),
-            tools=self._tool_specs(),
-            peers=await settings.peers() if settings.peers is not None else (),
-            output_schema=output_schema if isinstance(output_schema, dict) else None,
-            run_context=run.context,
-            agent_name=run.agent_name,
             flow_prompt=flow_prompt if own else "",
             caller_flow_prompt="" if own else flow_prompt,
-            settings=settings.settings,
         )
         result = await Inference(settings.model, request, RunLoopHost(run, self._actions)).run()
         run.token.raise_if_cancelled()
         if conversations is not None:
             await conversations.remember(run.session_id, f"{run.task_id}/{position}", result.messages)
         await self._publish(task, run, position, Part.infer_output(result.content), None)
+
+    async def ask(self, run: Run, query: str, output: OutputType[Any] | None) -> Any:
+        """Ask the model a question of the handler, with the agent's tools and peers, and return the answer.
+
+        The conversation of the session is neither read nor extended, and nothing is published. A recovering run reads the answers
+        of the model from the log.
+
+        Args:
+            output: The type of the answer; None means text.
+
+        Raises:
+            UnsupportedOperationError: The agent has no model.
+            ProtolinkError: As `Inference.run`.
+        """
+        model = self._settings.model
+        if model is None:
+            raise UnsupportedOperationError(f"agent {run.agent_name} has no language model for a question")
+        schema = None if output is None else output.schema
+        position = run.position("agent.ask", run.agent_name, [query, schema])
+        request = replace(await self._build_request(run, position, query, schema), output_type=output)
+        result = await Inference(model, request, RunLoopHost(run, self._actions)).run()
+        run.token.raise_if_cancelled()
+        return result.content if output is None else output.convert(result.content)
+
+    async def _build_request(
+        self, run: Run, position: str, query: str, output_schema: dict[str, Any] | None
+    ) -> InferenceRequest:
+        settings = self._settings
+        return InferenceRequest(
+            key=position,
+            query=query,
+            instructions=settings.instructions,
+            tools=self._tool_specs(),
+            peers=await settings.peers() if settings.peers is not None else (),
+            output_schema=output_schema,
+            run_context=run.context,
+            agent_name=run.agent_name,
+            settings=settings.settings,
+        )
 
     def _tool_specs(self) -> list[ToolSpec]:
         tools = (self._toolbox.get(name) for name in self._toolbox.names)

@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from textwrap import indent
 
 import protolink_grpc.client.agent_client as agent_client
 import protolink_grpc.client.registry_client as registry_client
@@ -45,7 +46,7 @@ def stub(path: Path) -> str:
             if "Generator" in used:
                 imports.add(("collections.abc", "Generator"))
             imports |= {(module, each) for each, module in _origins(tree, part.__module__).items() if each in used}
-            body += "".join(f"    {ast.unparse(method)}\n".replace("\n    ", "\n        ") for method in methods)
+            body += "".join(indent(f"{ast.unparse(method)}\n", "    ") for method in methods)
         own = ast.parse(path.with_suffix(".py").read_text())
         for method in _own_methods(own, name):
             used = {each.id for each in ast.walk(method) if isinstance(each, ast.Name)}
@@ -57,11 +58,20 @@ def stub(path: Path) -> str:
 
 
 def _methods(tree: ast.Module, name: str) -> Iterator[ast.AsyncFunctionDef]:
-    """The public coroutines and async generators that a class defines itself, in its order."""
+    """The public coroutines and async generators that a class defines itself, in its order: overloads, or the function itself."""
     (found,) = [each for each in tree.body if isinstance(each, ast.ClassDef) and each.name == name]
+    overloaded = set()
     for each in found.body:
         if isinstance(each, ast.AsyncFunctionDef) and not each.name.startswith("_"):
+            if _is_overload(each):
+                overloaded.add(each.name)
+            elif each.name in overloaded:
+                continue
             yield each
+
+
+def _is_overload(method: ast.AsyncFunctionDef) -> bool:
+    return any(ast.unparse(each) == "overload" for each in method.decorator_list)
 
 
 def _own_methods(tree: ast.Module, name: str) -> Iterator[ast.FunctionDef]:

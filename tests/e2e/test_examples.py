@@ -168,6 +168,9 @@ same request id: 3
 same request id: 3
 sums: [20, 35, 42, 3]
 """,
+    "typed_result.py": """\
+Weather: 21.5 degrees in Rome
+""",
     "typed_stream.py": """\
 first reader: The fog comes
 second reader: 1 The fog comes

@@ -47,7 +47,7 @@ from acme.orders.v1 import orders_pb2_grpc
 from google.protobuf.empty_pb2 import Empty
 from plgrpc.v1 import agent_service_pb2, agent_service_pb2_grpc
 
-from protolink_grpc import Agent, AgentClient
+from protolink_grpc import Agent, AgentClient, Task, create_llm
 
 client = AgentClient(url="grpc://127.0.0.1:1")
 
@@ -69,6 +69,25 @@ reveal_type(blocking.Place(pb.Order.Line()))
 for each in blocking.Watch(Empty()):
     reveal_type(each)
 reveal_type(Agent().peer("orders").stub_sync(orders_pb2_grpc.OrdersStub).Place(pb.Order.Line()))
+
+
+
+class Weather:
+    degrees: float
+
+
+async def answers(agent: Agent) -> None:
+    reveal_type(await client.ask("how warm"))
+    reveal_type(await client.ask("how warm", output_type=Weather))
+    reveal_type(await agent.ask("how warm", output_type=list[Weather]))
+    reveal_type(await agent.peer("station").ask("how warm", output_type=int))
+    reveal_type(agent.peer("station").ask_sync("how warm", output_type=int))
+    reveal_type(await create_llm("mock").infer("how warm", output_type=Weather))
+    reveal_type(Task.create("how warm").get_output_as(Weather))
+
+
+reveal_type(client.sync.ask("how warm", output_type=Weather).degrees)
+reveal_type(create_llm("mock").sync.infer("how warm", output_type=Weather))
 
 Context = grpc.aio.ServicerContext[Any, Any]
 
@@ -97,6 +116,15 @@ FOUND = [
     'note: Revealed type is "acme.orders.v1.orders_pb2.Order"',
     'note: Revealed type is "acme.orders.v1.orders_pb2.Order"',
     'note: Revealed type is "acme.orders.v1.orders_pb2.Order"',
+    'note: Revealed type is "str"',
+    'note: Revealed type is "uses.Weather"',
+    'note: Revealed type is "list[uses.Weather]"',
+    'note: Revealed type is "int"',
+    'note: Revealed type is "int"',
+    'note: Revealed type is "uses.Weather"',
+    'note: Revealed type is "uses.Weather"',
+    'note: Revealed type is "float"',
+    'note: Revealed type is "uses.Weather"',
 ]
 
 

@@ -270,7 +270,7 @@ async def test_an_encoding_that_was_not_asked_for_is_refused() -> None:
 
 
 def _request(task: Task) -> pb.SendMessageRequest:
-    return build_request(task, task_id="", context_id="", tenant="", at_once=False)
+    return build_request(task, task_id="", context_id="", tenant="", at_once=False, is_own_agent=True)
 
 
 def test_the_last_item_of_a_task_is_what_is_sent() -> None:
@@ -324,3 +324,11 @@ def test_a_card_is_asked_for_again_when_it_says_so() -> None:
         return a2a_way._max_age_s(httpx.Response(200, headers={"cache-control": value}))
 
     assert [age("public, max-age=60"), age("no-cache"), age("max-age=99999"), age("")] == [60.0, 0.0, 300.0, 300.0]
+
+
+def test_an_infer_part_is_text_for_agents_of_other_systems() -> None:
+    parts = [Part.infer(prompt="how warm", output_schema={"type": "number"}), Part.infer(prompt="a", user="b")]
+    task = Task.create(Message(parts=[*parts, Part.text("how warm")]))
+    request = build_request(task, task_id="", context_id="", tenant="", at_once=False, is_own_agent=False)
+    rule = 'Answer with JSON, and nothing else, that satisfies this JSON Schema:\n{"type":"number"}'
+    assert [part.text for part in request.message.parts] == ["a\n\nb", "how warm", rule]

@@ -216,7 +216,12 @@ class A2AAgent(NoControlService):
         """Send a message and yield the peer's updates, each with whether it may show the task before the message."""
         interface = await self._peer.interface()
         request = build_request(
-            task, task_id=link.task_id, context_id=link.context_id, tenant=interface.tenant, at_once=at_once
+            task,
+            task_id=link.task_id,
+            context_id=link.context_id,
+            tenant=interface.tenant,
+            at_once=at_once,
+            is_own_agent=self._peer.is_own_agent,
         )
         if at_once or not interface.streaming:
             response = await self._peer.call(interface, "send_message", request, task.id, key=request_id)

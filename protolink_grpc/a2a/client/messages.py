@@ -1,5 +1,6 @@
 """Messages of the official A2A client: builds requests for a peer and removes empty parts of its responses."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -14,7 +15,9 @@ from protolink_grpc.errors import InvalidArgumentError
 from protolink_grpc.models.artifact import Artifact
 from protolink_grpc.models.clock import iso_from_micros
 from protolink_grpc.models.context import CONTEXT_KEY
+from protolink_grpc.models.json_value import to_json
 from protolink_grpc.models.message import Message
+from protolink_grpc.models.part import Part
 from protolink_grpc.models.task import Task
 from protolink_grpc.models.task_metadata import own_metadata
 from protolink_grpc.wire.scalars import timestamp_to_pb
@@ -23,7 +26,9 @@ _PRIVATE = ("workspace_uri", "trace_id", "metadata", "principal", "scopes", "ses
 """Fields of a run's context that are not sent to a peer."""
 
 
-def build_request(task: Task, *, task_id: str, context_id: str, tenant: str, at_once: bool) -> pb.SendMessageRequest:
+def build_request(
+    task: Task, *, task_id: str, context_id: str, tenant: str, at_once: bool, is_own_agent: bool
+) -> pb.SendMessageRequest:
     """Return the request that sends the last item of a task.
 
     An agent acts on the last item, and an A2A request cannot carry the earlier messages of other agents.
@@ -31,13 +36,17 @@ def build_request(task: Task, *, task_id: str, context_id: str, tenant: str, at_
     Args:
         task_id, context_id: The peer's ids of the task and its session; empty for a new task.
         at_once: The response need not wait for the end of the turn.
+        is_own_agent: The peer is an agent of this package. Other agents receive infer parts as text.
 
     Raises:
         InvalidArgumentError: The task has no item to send.
     """
+    item = _last_item(task)
+    if not is_own_agent:
+        item = replace(item, parts=_write_infer_parts(item.parts))
     request = pb.SendMessageRequest(
         tenant=tenant,
-        message=message_pb(_last_item(task), context_id or task.session_id or "", task_id),
+        message=message_pb(item, context_id or task.session_id or "", task_id),
         configuration=pb.SendMessageConfiguration(return_immediately=at_once),
     )
     metadata = own_metadata(task.metadata)
@@ -58,6 +67,25 @@ def _last_item(task: Task) -> Message:
     if isinstance(item, Artifact):
         return Message(role="user", parts=item.parts)
     return item if item.role == "user" else replace(item, role="user")
+
+
+def _write_infer_parts(parts: Sequence[Part]) -> list[Part]:
+    """Return the parts with each infer part as text: the prompt, unless it is also a text part, and an instruction with the schema
+    of the answer."""
+    known = {part.content for part in parts if part.type == "text" and isinstance(part.content, str)}
+    written, instructions = list[Part](), list[Part]()
+    for part in parts:
+        content = part.content
+        if part.type != "infer" or not isinstance(content, dict):
+            written.append(part)
+            continue
+        prompt = "\n\n".join(str(content[key]) for key in ("prompt", "user") if content.get(key))
+        if prompt not in known:
+            written.append(Part("text", prompt, part.metadata))
+        if schema := content.get("output_schema"):
+            rule = f"Answer with JSON, and nothing else, that satisfies this JSON Schema:\n{to_json(schema)}"
+            instructions.append(Part("text", rule))
+    return written + instructions
 
 
 def build_list_request(wanted: ListFilter, tenant: str) -> pb.ListTasksRequest:

@@ -66,6 +66,11 @@ class A2APeer:
     def url(self) -> str:
         return self.sender.address.url
 
+    @property
+    def is_own_agent(self) -> bool:
+        """Whether the peer is an agent of this package, according to its latest card."""
+        return self.knows_keys
+
     async def card(self, *, refresh: bool = False) -> Card:
         """Return the card. `refresh` requests it from the peer even if the cached card is still fresh."""
         known = self._card
@@ -171,6 +176,10 @@ class GrpcPeer(A2APeer):
     def __init__(self, sender: Sender, address: Address) -> None:
         super().__init__(sender)
         self.address = address
+
+    @property
+    def is_own_agent(self) -> bool:
+        return True
 
     async def interface(self) -> PeerInterface:
         return grpc_interface(self.address, self.sender)
