@@ -14,12 +14,14 @@ from protolink_grpc.llms.port import (
     ToolSpec,
 )
 from protolink_grpc.llms.profile import LLMModelProfile
+from protolink_grpc.models.media import Media
 
 __all__ = [
     "LLM",
     "InferSettings",
     "LLMModelProfile",
     "LanguageModel",
+    "Media",
     "MockLLM",
     "ModelRequest",
     "ModelResponse",

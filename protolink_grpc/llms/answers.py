@@ -23,6 +23,9 @@ AGENT_TOOL = "call_agent_tool"
 RAW_ARGUMENTS = "raw_arguments"
 """Key in the metrics of a completed call: call id -> arguments that are not a JSON object, as the model wrote them."""
 
+FILES = "files"
+"""Key in the metrics of a completed call: the number of files in its answer, which are artifacts of the task."""
+
 
 class ActionParseError(ValueError):
     """An answer without a valid action. The loop handles it and never raises it.

@@ -28,6 +28,8 @@ from protolink_grpc.models.ids import new_call_id
 from protolink_grpc.models.json_schema import OutputType, SchemaLike, json_schema_of
 from protolink_grpc.models.json_text import strip_thinking
 from protolink_grpc.models.json_value import JsonValue, to_json
+from protolink_grpc.models.media import Media
+from protolink_grpc.models.part import Part
 
 T = TypeVar("T")
 
@@ -96,6 +98,7 @@ class LLM(ABC):
         instructions: str = "",
         flow_prompt: str = "",
         settings: InferSettings | None = None,
+        media: Sequence[Part] = (),
     ) -> T: ...
     @overload
     async def infer(
@@ -114,6 +117,7 @@ class LLM(ABC):
         instructions: str = "",
         flow_prompt: str = "",
         settings: InferSettings | None = None,
+        media: Sequence[Part] = (),
     ) -> JsonValue: ...
     @overload
     async def infer(
@@ -131,6 +135,7 @@ class LLM(ABC):
         instructions: str = "",
         flow_prompt: str = "",
         settings: InferSettings | None = None,
+        media: Sequence[Part] = (),
     ) -> Any: ...
     async def infer(
         self,
@@ -148,6 +153,7 @@ class LLM(ABC):
         instructions: str = "",
         flow_prompt: str = "",
         settings: InferSettings | None = None,
+        media: Sequence[Part] = (),
     ) -> Any:
         """Answer a question with tools and agents, without an agent, and therefore without policy, approvals and log.
 
@@ -159,8 +165,8 @@ class LLM(ABC):
             agent_cards: The agents for delegation.
             streaming: Also pass the text of the answer while it is produced, as `llm_chunk`.
             event_callback: Called with dicts of the types `llm_step`, `context_prepared`, `llm_call_started`, `llm_chunk`,
-                `llm_call_completed`, `llm_action`, `tool_start`, `tool_result`, `llm_parse_error`, `llm_retry`, `budget_warning`,
-                `budget_exceeded` and `llm_final`.
+                `llm_call_completed`, `llm_files`, `llm_action`, `tool_start`, `tool_result`, `llm_parse_error`, `llm_retry`,
+                `budget_warning`, `budget_exceeded` and `llm_final`.
             run_context: Its budget is enforced. Without a limit of steps, the loop ends after `DEFAULT_MAX_STEPS`.
             history: The conversation to continue; by default `self.history`. System messages in it are instructions.
             output_type: The type of the answer, as in `AgentClient.ask`; the result is an instance of it. An answer that the type
@@ -169,14 +175,18 @@ class LLM(ABC):
                 model gets it as data.
             instructions: The system prompt, before that of the history.
             flow_prompt: Further system prompt: the position of this question in a flow.
+            media: Files for the model, for example `Part.image(data)`. Files that the model writes are in the last messages of the
+                conversation (`LLMMessage.media`).
 
         Returns:
             The answer: text, an instance of `output_type`, or a JSON value that satisfies `output_schema`.
 
         Raises:
-            InvalidArgumentError: No JSON Schema can describe `output_type`, or `output_schema` is given, too.
+            InvalidArgumentError: No JSON Schema can describe `output_type`, or `output_schema` is given, too. Or a part of
+                `media` is not a file.
             ProtolinkError: As `Inference.run`.
         """
+        files = [_to_media(part, index) for index, part in enumerate(media)]
         if output_type is not None and output_schema is not None:
             raise InvalidArgumentError("has the same meaning as output_schema; give one of them", field="output_type")
         output = None if output_type in (None, str) else OutputType[Any](output_type)
@@ -199,6 +209,7 @@ class LLM(ABC):
                 flow_prompt=flow_prompt,
                 output_type=output,
                 settings=settings or InferSettings(),
+                media=files,
             )
             result = await Inference(self, request, host).run()
             await host.report_final(result)
@@ -251,7 +262,15 @@ class LLM(ABC):
         Raises:
             ModelError: The provider failed, or the answer is empty.
         """
-        entries = [{"role": each.role, "content": each.content, "tool_calls": each.tool_calls} for each in messages]
+        entries = [
+            {
+                "role": each.role,
+                "content": each.content,
+                "tool_calls": each.tool_calls,
+                "files": [media.reference for media in each.media],
+            }
+            for each in messages
+        ]
         lines = "\n".join(to_json({key: value for key, value in each.items() if value}) for each in entries)
         prompt = LLMMessage("user", f"The conversation, one message a line:\n{lines}")
         response = await _read_response(self.generate(ModelRequest(_SUMMARIZE, [prompt], max_output_tokens=max_tokens)))
@@ -259,6 +278,13 @@ class LLM(ABC):
         if not summary:
             raise ModelError("the model gave no summary")
         return summary
+
+
+def _to_media(part: Part, index: int) -> Media:
+    media = Media.of_part(part, f"media[{index}]")
+    if media is None:
+        raise InvalidArgumentError("must be a file, such as Part.image(data)", field=f"media[{index}]")
+    return media
 
 
 async def _read_response(items: AsyncIterator[ModelItem]) -> ModelResponse:

@@ -34,6 +34,7 @@ from protolink_grpc.models.events import (
     type_of,
 )
 from protolink_grpc.models.json_value import normalize, plain
+from protolink_grpc.models.media import Media
 from protolink_grpc.policy.budget import BudgetEnforcer
 from protolink_grpc.tools.context import ToolContext
 from protolink_grpc.tools.tool import BaseTool, Tool, log_tool_failure
@@ -72,6 +73,7 @@ class DirectLoopHost:
         self._agent_callback = agent_callback
         self._event_callback = event_callback
         self._streaming = streaming
+        self._files: dict[str, Sequence[Media]] = {}
         self._chunks: deque[dict[str, Any]] = deque()
         self._chunk_task: asyncio.Task[None] | None = None
 
@@ -111,6 +113,13 @@ class DirectLoopHost:
 
     def recorded(self, call_id: str) -> LlmCallCompleted | None:
         return None
+
+    async def publish_files(self, call_id: str, files: Sequence[Media]) -> None:
+        self._files[call_id] = files
+        await self._notify({"type": "llm_files", "call_id": call_id, "files": [each.reference for each in files]})
+
+    def recorded_files(self, call_id: str) -> Sequence[Media]:
+        return self._files.get(call_id, ())
 
     async def act(self, calls: Sequence[ActionCall]) -> list[Observation]:
         for call in calls:

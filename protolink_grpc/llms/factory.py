@@ -3,7 +3,7 @@
 import difflib
 import inspect
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from protolink_grpc.errors import InvalidArgumentError
@@ -25,6 +25,7 @@ def create_llm(
     base_url: str | None = None,
     api_key: str | None = None,
     metrics_profile: LLMModelProfile | None = None,
+    input_media: Sequence[str] | None = None,
     **settings: Any,
 ) -> LLM:
     """Create a language model.
@@ -35,6 +36,7 @@ def create_llm(
         base_url: URL of another server with the provider's API; None means the provider's server, or the usual local port.
         api_key: None reads the provider's environment variable. A server at `base_url` may need none.
         metrics_profile: Facts about the model. Its provider and model are filled in if they are empty.
+        input_media: As in LLMModelProfile; None leaves the profile unchanged.
         settings: Settings of MockLLM, ScriptedLLM or PydanticAILLM by name.
 
     Raises:
@@ -50,6 +52,8 @@ def create_llm(
     if metrics_profile is not None:
         known = metrics_profile
         llm.configure_metrics(known, provider=known.provider or llm.provider, model=known.model or llm.model)
+    if input_media is not None:
+        llm.configure_metrics(input_media=tuple(input_media))
     return llm
 
 

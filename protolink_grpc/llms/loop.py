@@ -21,6 +21,7 @@ from protolink_grpc.errors import (
     ToolRejectedError,
 )
 from protolink_grpc.llms.answers import (
+    FILES,
     ActionParseError,
     FinalAnswer,
     RequestedActions,
@@ -45,6 +46,7 @@ from protolink_grpc.llms.prompt import build_prompt, delegation_tools
 from protolink_grpc.llms.transcript import Transcript
 from protolink_grpc.models.events import LlmCallCompleted, LlmStep
 from protolink_grpc.models.json_value import canonical_json, to_json
+from protolink_grpc.models.media import Media
 from protolink_grpc.tools.toolbox import MAX_NAME_CHARS
 
 __all__ = [
@@ -96,6 +98,7 @@ class Inference:
             delegation=delegation,
             history=request.history,
             query=request.query,
+            media=request.media,
         )
         self._caller = ModelCaller(
             model,
@@ -108,8 +111,14 @@ class Inference:
             jitter=jitter,
         )
         self._transcript = Transcript(
-            native=self._native, history=request.history, data=prompt.data, query=request.query, meter=meter
+            native=self._native,
+            history=request.history,
+            data=prompt.data,
+            query=request.query,
+            meter=meter,
+            media=request.media,
         )
+        self._files: list[Media] = []
         self._failures = 0
         self._rejections: Counter[str] = Counter()
         self._repetition = _Repetition()
@@ -132,23 +141,27 @@ class Inference:
             round_ = _Round(self._host, step, call_id, replayed=answer is not None)
             if answer is None:
                 answer = await self._caller.answer(step, call_id, self._transcript.prompt)
+            files = self._host.recorded_files(call_id) if FILES in answer.metrics else ()
+            self._files += files
             try:
                 read = self._read(answer)
                 if isinstance(read, FinalAnswer):
-                    return await self._finish(read, round_)
+                    return await self._finish(read, round_, files)
             except ActionParseError as error:
                 await self._count_invalid_answer(answer, error.feedback, round_)
                 self._transcript.add_correction(answer.text, f"Your answer could not be used. {error.feedback}.")
                 continue
-            await self._act(read, answer, round_)
+            await self._act(read, answer, round_, files)
         raise AssertionError("count() has no end")
 
     def _read(self, answer: LlmCallCompleted) -> FinalAnswer | RequestedActions:
+        if FILES in answer.metrics and not answer.text.strip() and not answer.tool_calls:
+            return FinalAnswer("")
         if self._native:
             return read_native(answer)
         return read_action(answer.text, _derive_call_id(answer), self._check.tools, self._check.peers)
 
-    async def _finish(self, final: FinalAnswer, round_: "_Round") -> InferenceResult:
+    async def _finish(self, final: FinalAnswer, round_: "_Round", files: Sequence[Media]) -> InferenceResult:
         """Return the result: text, or a value that satisfies the output schema. Raises ActionParseError if it does not."""
         content, text = final.content, final.content
         if self._output is not None:
@@ -161,11 +174,14 @@ class Inference:
                 raise ActionParseError(text[:1].upper() + text[1:], content) from None
         if not isinstance(text, str):
             text = to_json(text)
-        return InferenceResult(text if self._output is None else content, self._transcript.finish(text), round_.step)
+        turn = self._transcript.finish(text, files)
+        return InferenceResult(text if self._output is None else content, turn, round_.step, tuple(self._files))
 
-    async def _act(self, requested: RequestedActions, answer: LlmCallCompleted, round_: "_Round") -> None:
+    async def _act(
+        self, requested: RequestedActions, answer: LlmCallCompleted, round_: "_Round", files: Sequence[Media]
+    ) -> None:
         calls = requested.calls
-        self._transcript.add_calls(calls, requested.thought)
+        self._transcript.add_calls(calls, requested.thought, files)
         checked = [self._check_call(call, index, round_) for index, call in enumerate(calls)]
         observations = await self._run_actions(calls, checked, round_)
         texts = [self._transcript.add_result(*each) for each in zip(calls, observations, strict=True)]

@@ -13,6 +13,7 @@ from protolink_grpc.models.conversation import LLMMessage
 from protolink_grpc.models.events import LlmCallCompleted, Payload, Severity
 from protolink_grpc.models.json_schema import OutputType
 from protolink_grpc.models.json_value import JsonValue
+from protolink_grpc.models.media import Media
 from protolink_grpc.policy.budget import BudgetEnforcer
 
 ActionKind = Literal["tool.call", "agent.call"]
@@ -78,6 +79,14 @@ class LoopHost(Protocol):
         """The answer to this call from an earlier attempt, or None. The loop uses it without a model call, charge or report."""
         ...
 
+    async def publish_files(self, call_id: str, files: Sequence[Media]) -> None:
+        """Publish the files of an answer, before its LlmCallCompleted. Repeating it with the same call id replaces the files."""
+        ...
+
+    def recorded_files(self, call_id: str) -> Sequence[Media]:
+        """The published files of an answer that `recorded` returns."""
+        ...
+
     async def act(self, calls: Sequence[ActionCall]) -> list[Observation]:
         """Authorize and run actions. Several are passed only if all of them are read-only tools, which may run concurrently.
 
@@ -136,6 +145,7 @@ class InferenceRequest:
     Args:
         key: Id of the inference within its task, for example `msg_1/0`. The same in every attempt.
         query: The text of the request.
+        media: The files of the request.
         instructions: The system prompt of the agent's author.
         history: The conversation before the request, oldest first.
         peers: Agents for delegation.
@@ -159,6 +169,7 @@ class InferenceRequest:
     caller_flow_prompt: str = ""
     output_type: OutputType[Any] | None = None
     settings: InferSettings = field(default_factory=InferSettings)
+    media: Sequence[Media] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,8 +180,10 @@ class InferenceResult:
         content: The answer: text, or a JSON value that satisfies `output_schema`.
         messages: The turn for the history: the request, each call with its result, and the answer.
         steps: The number of steps.
+        files: The files of all answers, in their order.
     """
 
     content: JsonValue
     messages: list[LLMMessage]
     steps: int
+    files: tuple[Media, ...] = ()

@@ -13,6 +13,7 @@ from protolink_grpc.models.action import ContextItem, ContextManifest
 from protolink_grpc.models.context import RunContext
 from protolink_grpc.models.conversation import LLMMessage, message_tokens
 from protolink_grpc.models.json_value import to_json
+from protolink_grpc.models.media import Media
 
 _UNKNOWN = LLMModelProfile()
 
@@ -62,6 +63,7 @@ class ContextMeter:
         sections: The sections before the query.
         declared: Own tools that the model gets as definitions.
         delegation: The delegation tools; their definitions name the peers.
+        media: The files of the query. Their tokens are `Media.estimated_tokens`, for every model.
     """
 
     __slots__ = ("_before", "_count", "_data", "_messages", "_turn_tokens", "_user")
@@ -75,6 +77,7 @@ class ContextMeter:
         delegation: Sequence[ToolSpec] = (),
         history: Sequence[LLMMessage] = (),
         query: str = "",
+        media: Sequence[Media] = (),
     ) -> None:
         self._count = count
         items = [_item(each.kind, each.name, count(each.text), each.role, each.provenance) for each in sections]
@@ -86,6 +89,10 @@ class ContextMeter:
         history_tokens = sum(message_tokens(message, count) for message in history)
         past = [_item("history", "conversation", history_tokens, "conversation", "memory")] if history_tokens else []
         self._before = (*system, *tools, *past)
+        if media:
+            files = _item("user", "files", sum(each.estimated_tokens for each in media), "user", "caller")
+            files.metadata["files"] = [each.reference for each in media]
+            data.append(files)
         self._data = tuple(data)
         self._user = _item("user", "query", count(query), "user", "caller")
         self._turn_tokens = 0

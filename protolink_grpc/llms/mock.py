@@ -8,7 +8,7 @@ An answer is a text (final), or a dict in the shape of an action: `{"type": "fin
 import asyncio
 import inspect
 import json
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import count
@@ -17,14 +17,24 @@ from typing import Any
 from protolink_grpc.errors import InvalidArgumentError, ModelError, ModelTimeoutError
 from protolink_grpc.llms.answers import AGENT_TOOL, DELEGATE_TOOL
 from protolink_grpc.llms.base import LLM
-from protolink_grpc.llms.port import ModelItem, ModelRequest, ModelResponse, ModelToolCall, ModelUsage, TextChunk
+from protolink_grpc.llms.port import (
+    RUNTIME_KEY,
+    ModelItem,
+    ModelRequest,
+    ModelResponse,
+    ModelToolCall,
+    ModelUsage,
+    TextChunk,
+)
 from protolink_grpc.llms.profile import CHARS_PER_TOKEN, estimate_tokens
-from protolink_grpc.llms.transcript import RUNTIME_KEY
 from protolink_grpc.models.arguments import checks_arguments
 from protolink_grpc.models.conversation import LLMMessage
 
 PIECE_CHARS = 24
 """Length of a TextChunk: short enough that a sentence has several."""
+
+KEPT_REQUESTS = 100
+"""Requests that a MockLLM keeps for tests."""
 
 ACTION_TYPES = ("final", "tool_call", "agent_call")
 
@@ -46,6 +56,10 @@ class MockLLM(LLM):
         sequential_responses: Answers in the order of all calls. After the last one, the next rule is used.
         response_callback: Called with the last text of the user or a tool; a result of None means that the next rule is used.
         native_tools: False writes every answer as the JSON text of an action, as for models without native tool calls.
+        input_media: As in LLMModelProfile.
+
+    Attributes:
+        requests: The latest KEPT_REQUESTS requests, oldest first.
     """
 
     def __init__(
@@ -57,9 +71,13 @@ class MockLLM(LLM):
         *,
         model: str = "mock",
         native_tools: bool = True,
+        input_media: Sequence[str] | None = None,
     ) -> None:
         super().__init__("mock", model)
         self.native_tools = native_tools
+        if input_media is not None:
+            self.configure_metrics(input_media=tuple(input_media))
+        self.requests: deque[ModelRequest] = deque(maxlen=KEPT_REQUESTS)
         self._by_prompt = dict(mock_responses or {})
         self._sequence = iter(tuple(sequential_responses or ()))
         self._callback = response_callback
@@ -69,6 +87,7 @@ class MockLLM(LLM):
 
     async def generate(self, request: ModelRequest) -> AsyncIterator[ModelItem]:
         """As `llms.port.LanguageModel.generate`."""
+        self.requests.append(request)
         answer = self._answer(_last_text(request.messages))
         if isinstance(answer, str):
             answer = _action_in(answer) or {"type": "final", "content": answer}
@@ -272,7 +291,8 @@ def _call(action: Mapping[str, Any], call_id: str) -> ModelToolCall:
 
 def _prompt_tokens(request: ModelRequest) -> int:
     chars = len(request.system) + sum(len(message.content) for message in request.messages)
-    return -(-chars // CHARS_PER_TOKEN)
+    media = sum(each.estimated_tokens for message in request.messages for each in message.media)
+    return -(-chars // CHARS_PER_TOKEN) + media
 
 
 def _items(response: ModelResponse) -> Iterator[ModelItem]:

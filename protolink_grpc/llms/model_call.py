@@ -14,13 +14,17 @@ from typing import Any
 
 from protolink_grpc.errors import (
     BudgetExceededError,
+    ContentTypeNotSupportedError,
+    ContextLimitError,
     InvalidArgumentError,
     ModelError,
     ModelTimeoutError,
     ModelUnavailableError,
+    ProtolinkError,
 )
-from protolink_grpc.llms.answers import RAW_ARGUMENTS
+from protolink_grpc.llms.answers import FILES, RAW_ARGUMENTS
 from protolink_grpc.llms.final_text import FinalText
+from protolink_grpc.llms.input_media import fit_media, list_types
 from protolink_grpc.llms.loop_host import InferenceRequest, LoopHost
 from protolink_grpc.llms.manifest import ContextMeter, build_context_manifest, profile_of
 from protolink_grpc.llms.port import (
@@ -45,6 +49,7 @@ from protolink_grpc.models.events import (
 from protolink_grpc.models.failure import Failure
 from protolink_grpc.models.ids import new_call_id
 from protolink_grpc.models.json_value import to_json
+from protolink_grpc.models.media import Media
 from protolink_grpc.models.part import ToolCall
 from protolink_grpc.net.exponential_delay import ExponentialDelay
 
@@ -95,6 +100,8 @@ class ModelCaller:
 
         Raises:
             BudgetExceededError: Before a call that the budget forbids, or after an answer that was too long.
+            ContentTypeNotSupportedError: The model does not take a file of the request.
+            ContextLimitError: The prompt does not fit into the context window of the model.
             ModelError: The model refused, or all attempts failed.
             CancelledError: Immediately; the model's iterator is closed.
         """
@@ -107,6 +114,7 @@ class ModelCaller:
 
     async def _answer(self, step: int, call_id: str, messages: Sequence[LLMMessage]) -> LlmCallCompleted:
         host, budget = self._host, self._host.budget
+        messages = fit_media(messages, self._refuse, provider=self._model.provider, model=self._model.model)
         step_warnings = budget.check_step(step)
         manifest = build_context_manifest(
             self._model, self._meter.items, run_context=self._request.run_context, agent_name=self._request.agent_name
@@ -124,7 +132,7 @@ class ModelCaller:
             try:
                 response = await self._call_model(call_id, messages)
                 break
-            except ModelError as error:
+            except (ModelError, ContextLimitError, ContentTypeNotSupportedError) as error:
                 error.origin = error.origin or self._model.provider
                 micros = (time.perf_counter_ns() - started) // 1000
                 failed = LlmCallFailed(
@@ -141,12 +149,12 @@ class ModelCaller:
         micros = (time.perf_counter_ns() - started) // 1000
         return await self._complete(response, step, call_id, tokens, micros)
 
-    async def _call_model(self, call_id: str, messages: Sequence[LLMMessage]) -> ModelResponse:
+    async def _call_model(self, call_id: str, messages: tuple[LLMMessage, ...]) -> ModelResponse:
         settings, timeout = self._request.settings, self._timeout()
         native = self._model.native_tools
         prompt = ModelRequest(
             self._system,
-            tuple(messages),  # a copy: models may keep the request, and the list grows
+            messages,
             self._tools,
             self._request.output_schema if native else None,
             settings.max_output_tokens,
@@ -202,9 +210,17 @@ class ModelCaller:
         known = (self._request.settings.call_timeout_s, self._host.budget.remaining_seconds)
         return min((each for each in known if each is not None), default=None)
 
-    async def _wait(self, error: ModelError, call: LlmCallFailed, delay_s: float) -> None:
+    def _refuse(self, media: Media) -> str:
+        profile = self._profile
+        if profile.takes(media):
+            return ""
+        if profile.input_media is None:
+            return "its profile has supports_vision=False; use a model that takes images"
+        return f"{list_types(profile.input_media)} (input_media of its profile); use a model that takes the file"
+
+    async def _wait(self, error: ProtolinkError, call: LlmCallFailed, delay_s: float) -> None:
         """Report a failed attempt and wait for the next one. Raises `error` if there is no further attempt."""
-        delay_s = max(delay_s, error.retry_after_s or 0.0)
+        delay_s = max(delay_s, (error.retry_after_s if isinstance(error, ModelError) else None) or 0.0)
         left = self._host.budget.remaining_seconds
         if left is not None and left <= 0:  # the budget may have ended the call
             await self._warn(self._host.budget.check_runtime())
@@ -255,6 +271,9 @@ class ModelCaller:
             usage.cached_input_tokens,
             usage.reasoning_tokens,
         )
+        if response.files:
+            metrics[FILES] = len(response.files)
+            await self._host.publish_files(call_id, response.files)
         await self._host.report(completed)
         if usage.input_tokens is not None:
             await self._warn(budget.correct_input_tokens(estimated, usage.input_tokens))

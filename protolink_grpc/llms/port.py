@@ -9,6 +9,10 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from protolink_grpc.models.conversation import LLMMessage
+from protolink_grpc.models.media import Media
+
+RUNTIME_KEY = "runtime"
+"""Metadata key of messages that the loop writes in the user role: `data`, `observation`, `correction` or `note`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +68,7 @@ class ModelRequest:
 
     Args:
         system: Instructions of the agent's author, without text from tools, peers and users.
-        messages: The conversation, oldest first, without system messages.
+        messages: The conversation, oldest first, without system messages. `LLMMessage.media` has the files.
         tools: The tools for native tool calls; empty for models without them.
         output_schema: JSON Schema of the final text, for models that can enforce one. The caller checks it in any case.
         max_output_tokens: Maximum length of the answer; None means the provider's default.
@@ -95,6 +99,7 @@ class ModelResponse:
         text: Its complete text.
         finish_reason: `stop`, `tool_calls`, `length`, `content_filter`, or another value of the provider; empty means unknown.
         model: The provider's name of the model that answered.
+        files: Files that the model has produced, in their order; given by value.
     """
 
     text: str = ""
@@ -102,6 +107,7 @@ class ModelResponse:
     usage: ModelUsage = field(default_factory=ModelUsage)
     finish_reason: str = ""
     model: str = ""
+    files: tuple[Media, ...] = ()
 
 
 ModelItem = TextChunk | ModelResponse
@@ -128,6 +134,7 @@ class LanguageModel(Protocol):
             ModelUnavailableError: The provider is overloaded, rate limited or unreachable. Retry after `retry_after_s`, if it is
                 set.
             ModelTimeoutError: `timeout_s` has passed.
+            ContentTypeNotSupportedError: The model does not take a file of the last message of the user.
             ModelError: The provider refused: an invalid key, an unknown model, an invalid prompt.
         """
         ...

@@ -10,6 +10,7 @@ from protolink_grpc.llms.port import ModelUsage
 from protolink_grpc.models.arguments import checks_arguments
 from protolink_grpc.models.cost import is_currency
 from protolink_grpc.models.json_value import plain
+from protolink_grpc.models.media import Media, is_media_type
 
 CHARS_PER_TOKEN = 4
 """Characters per token of English text with the tokenizers of large models; other texts have fewer."""
@@ -32,7 +33,9 @@ class LLMModelProfile:
         supports_tools: Whether the model calls tools natively.
         supports_streaming: Whether answers are streamed.
         supports_structured_output: Whether the provider can enforce a JSON Schema.
-        supports_vision: Whether the model accepts images.
+        supports_vision: Whether the model accepts images. False refuses them, unless `input_media` is set.
+        input_media: Media types of files that the model takes, as patterns such as `image/*`; empty for text only. None means
+            unknown: every file is sent, and the provider decides. Text files need no pattern, because they are sent as text.
         tokenizer: Counts the tokens of a text. Called for every new text of a prompt, so it must be fast and must not block.
     """
 
@@ -46,6 +49,7 @@ class LLMModelProfile:
     supports_streaming: bool | None = None
     supports_structured_output: bool | None = None
     supports_vision: bool | None = None
+    input_media: tuple[str, ...] | None = None
     tokenizer: Callable[[str], int] | None = None
     metadata: dict[str, Any] = field(default_factory=dict)
 
@@ -56,8 +60,19 @@ class LLMModelProfile:
             price = getattr(self, name)
             if price is not None and not (isfinite(price) and price >= 0):
                 raise InvalidArgumentError("must be a price, not negative", field=name)
+        for index, pattern in enumerate(self.input_media or ()):
+            if "/" not in pattern:
+                raise InvalidArgumentError(
+                    "must be a media type or a pattern, such as image/*", field=f"input_media[{index}]"
+                )
         if not is_currency(self.currency):
             raise InvalidArgumentError("must be three capital letters of ISO 4217", field="currency")
+
+    def takes(self, media: Media) -> bool:
+        """Whether the model takes a file, as far as this is known."""
+        if self.input_media is not None:
+            return is_media_type(media.media_type, self.input_media)
+        return not (media.kind == "image" and self.supports_vision is False)
 
     def estimate_tokens(self, text: str) -> int:
         """Count the tokens of a text with the tokenizer, or estimate them."""
@@ -83,6 +98,7 @@ class LLMModelProfile:
             "supports_streaming": self.supports_streaming,
             "supports_structured_output": self.supports_structured_output,
             "supports_vision": self.supports_vision,
+            "input_media": None if self.input_media is None else list(self.input_media),
             "metadata": plain(self.metadata),
         }
 

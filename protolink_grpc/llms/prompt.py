@@ -90,7 +90,7 @@ def build_prompt(request: InferenceRequest, *, native_tools: bool) -> Prompt:
     tools = "" if native_tools else _tools_section(request.tools)
     rules = (
         _delegation_rule(native_tools) if peers else "",
-        _DATA if request.tools or peers or schema is not None or request.caller_flow_prompt else "",
+        _DATA if _has_data(request, bool(peers)) else "",
         _REASONING[request.settings.reasoning_level],
         "" if native_tools else _contract_section(bool(request.tools), bool(peers)),
         "" if schema is None else _output_rule(native_tools),
@@ -108,6 +108,11 @@ def build_prompt(request: InferenceRequest, *, native_tools: bool) -> Prompt:
         ),
     )
     return Prompt(tuple(section for section in sections if section.text))
+
+
+def _has_data(request: InferenceRequest, has_peers: bool) -> bool:
+    given = request.tools or request.output_schema is not None or request.caller_flow_prompt
+    return bool(given) or has_peers or bool(request.media) or any(each.media for each in request.history)
 
 
 def data_block(name: str, values: Iterable[Any]) -> str:

@@ -22,6 +22,7 @@ class Provider:
         default_model: For servers that serve only the model they were started with; empty if the caller must name a model.
         schema: When an output schema is sent to the provider.
         finish_reason: Whether every complete stream has a finish reason; then a stream without one was cut off.
+        fetches_urls: Whether the provider's own servers download files from URLs in prompts.
     """
 
     name: str
@@ -32,14 +33,20 @@ class Provider:
     default_model: str = ""
     schema: WithSchema = "without_tools"
     finish_reason: bool = True
+    fetches_urls: bool = False
 
+
+URL_MEDIA: MappingProxyType[Dialect, tuple[str, ...]] = MappingProxyType(
+    {"openai": ("image/*",), "anthropic": ("image/*", "application/pdf"), "google": ()}
+)
+"""Media types that can be sent by URL. pydantic-ai would download all others itself, in this process."""
 
 _ROWS = (
-    Provider("openai", "openai", "openai", ("OPENAI_API_KEY",), schema="always"),
-    Provider("anthropic", "anthropic", "anthropic", ("ANTHROPIC_API_KEY",), schema="always"),
+    Provider("openai", "openai", "openai", ("OPENAI_API_KEY",), schema="always", fetches_urls=True),
+    Provider("anthropic", "anthropic", "anthropic", ("ANTHROPIC_API_KEY",), schema="always", fetches_urls=True),
     Provider("gemini", "google", "gemini", ("GEMINI_API_KEY", "GOOGLE_API_KEY")),
     Provider("deepseek", "openai", "deepseek", ("DEEPSEEK_API_KEY",), "https://api.deepseek.com", schema="never"),
-    Provider("grok", "openai", "grok", ("XAI_API_KEY", "GROK_API_KEY"), "https://api.x.ai/v1"),
+    Provider("grok", "openai", "grok", ("XAI_API_KEY", "GROK_API_KEY"), "https://api.x.ai/v1", fetches_urls=True),
     Provider(
         "huggingface",
         "openai",

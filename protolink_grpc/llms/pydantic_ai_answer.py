@@ -4,8 +4,9 @@ Loaded with the first call of a model, because it imports pydantic-ai. `pydantic
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import AsyncExitStack
+from dataclasses import replace
 from typing import Any, cast
 
 import orjson
@@ -14,11 +15,13 @@ from pydantic_ai.settings import ModelSettings
 from pydantic_ai.usage import RequestUsage
 
 from protolink_grpc.errors import ModelUnavailableError
+from protolink_grpc.llms.input_media import fit_media
 from protolink_grpc.llms.leading_thought import LeadingThought
 from protolink_grpc.llms.port import ModelItem, ModelRequest, ModelResponse, ModelToolCall, ModelUsage, TextChunk
 from protolink_grpc.llms.providers import Provider
 from protolink_grpc.llms.pydantic_ai_connection import Connection
-from protolink_grpc.llms.pydantic_ai_prompt import WireNames, to_messages, to_parameters, wire_names
+from protolink_grpc.llms.pydantic_ai_prompt import WireNames, refuse_media, to_messages, to_parameters, wire_names
+from protolink_grpc.models.media import Media
 
 _COUNTED = ("input_tokens", "output_tokens")
 _REASONING = ("reasoning_tokens", "thoughts_tokens", "thinking_tokens")
@@ -26,23 +29,43 @@ _REASONING = ("reasoning_tokens", "thoughts_tokens", "thinking_tokens")
 
 
 async def answer(
-    connection: Connection, provider: Provider, request: ModelRequest, settings: Mapping[str, Any], until: float | None
+    connection: Connection,
+    provider: Provider,
+    request: ModelRequest,
+    settings: Mapping[str, Any],
+    until: float | None,
+    *,
+    url_media: Sequence[str] = (),
 ) -> AsyncGenerator[ModelItem, None]:
     """Send the request and yield the items of the answer.
 
     Args:
         settings: pydantic-ai's model settings.
         until: The deadline, in seconds of the event loop's clock.
+        url_media: Media types of the files that the server downloads from their URLs.
 
     Raises:
         TimeoutError: `until` has passed.
         ModelUnavailableError: The stream ended too early.
+        ContentTypeNotSupportedError: The model does not take a file of the request.
     """
+    profile = connection.model.profile
+
+    def refuse(media: Media) -> str:
+        return refuse_media(media, profile, provider.dialect, url_media)
+
+    messages = fit_media(request.messages, refuse, provider=provider.name, model=connection.model.model_name)
+    request = replace(request, messages=messages)
     names = wire_names(request)
     opening = connection.model.request_stream(
         to_messages(request, names),
         cast(ModelSettings, dict(settings)),  # a TypedDict of the common settings; further ones are allowed
-        to_parameters(request.tools, _schema(connection, provider, request), names),
+        to_parameters(
+            request.tools,
+            _schema(connection, provider, request),
+            names,
+            with_images=bool(profile.get("supports_image_output")) and provider.dialect == "google",
+        ),
     )
     async with AsyncExitStack() as stack:
         async with asyncio.timeout_at(until):
@@ -97,7 +120,12 @@ def _response(text: str, whole: theirs.ModelResponse, names: WireNames) -> Model
     reason = whole.finish_reason or str((whole.provider_details or {}).get("finish_reason") or "")
     if reason == "tool_call" or (calls and reason == "stop"):
         reason = "tool_calls"
-    return ModelResponse(text, calls, _usage(whole.usage), reason, whole.model_name or "")
+    files = tuple(
+        Media(part.content.media_type, part.content.data)
+        for part in whole.parts
+        if isinstance(part, theirs.FilePart) and part.content.data
+    )
+    return ModelResponse(text, calls, _usage(whole.usage), reason, whole.model_name or "", files)
 
 
 def _call(part: theirs.ToolCallPart, names: WireNames) -> ModelToolCall:

@@ -4,9 +4,10 @@ Callers and logs get the messages. A message contains the server, the problem, t
 never a key or a header.
 """
 
+import re
 import socket
 import ssl
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
@@ -21,7 +22,9 @@ from protolink_grpc.errors import (
     ModelUnavailableError,
     ProtolinkError,
 )
+from protolink_grpc.llms.input_media import media_error
 from protolink_grpc.llms.providers import Provider
+from protolink_grpc.models.media import Media
 from protolink_grpc.models.redaction import DEFAULT_REDACTION_POLICY
 
 TEXT_CHARS = 300
@@ -41,6 +44,15 @@ _TOO_LONG = (
     "too many tokens",
 )
 """Texts of servers without an error code for a prompt that is too long."""
+
+_MEDIA_REFUSALS = (400, 404, 413, 415, 422, 500)
+"""Statuses of a refused file. llama.cpp and LM Studio use 500, OpenRouter 404."""
+
+_ABOUT_MEDIA = re.compile(
+    r"\b(?:images?|image_url|input_audio|vision|multi-?modal|audio|video|documents?|pdf|files?|media|mmproj)\b",
+    re.IGNORECASE,
+)
+"""Words in the message of a provider that refuses a file; there is no common error code."""
 
 KNOWN_ERRORS = (exceptions.AgentRunError, exceptions.UserError, httpx2.HTTPError, httpx2.StreamError, ValueError)
 """All errors of a call with an external cause. ValueError means an answer that could not be decoded."""
@@ -170,13 +182,24 @@ _UNREADABLE = _Row(
 )
 
 
-def to_model_error(error: Exception, at: Endpoint) -> ProtolinkError:
-    """Convert an error of a call to ModelUnavailableError, ModelTimeoutError, ContextLimitError or ModelError."""
+def to_model_error(error: Exception, at: Endpoint, media: Sequence[Media] = ()) -> ProtolinkError:
+    """Convert an error of a call to ModelUnavailableError, ModelTimeoutError, ContextLimitError, ContentTypeNotSupportedError or
+    ModelError.
+
+    Args:
+        media: The files of the request.
+    """
     metadata, quoted = _error_metadata(error, at), _provider_message(error, at.key)
     if _is_context_limit(error, quoted):
         about = f" ({quoted})" if quoted else ""
         text = f"the prompt does not fit into the context window of the model '{at.model}' of {at.provider.name}{about}"
         return ContextLimitError(f"{text}; shorten the conversation, or use a model with a larger window", **metadata)
+    if media and _is_media_refusal(error, quoted):
+        detail = f"HTTP {metadata['status']}: {quoted}" if "status" in metadata else quoted
+        why = "use a model that takes it, and set its input_media, so that other files are refused before the call"
+        refused = media_error(media[-1], at.provider.name, at.model, why, detail=detail)
+        refused.metadata |= metadata
+        return refused
     row = _find_row(error, at)
     details = [cause] if (cause := _cause(error)) and not row.quoted else []
     if status := metadata.get("status"):
@@ -245,6 +268,11 @@ def _is_context_limit(error: Exception, quoted: str) -> bool:
         return True
     rejected = isinstance(error, exceptions.ModelRequestRejectedError) or _status(error) in _TOO_LARGE
     return rejected and any(words in quoted.lower() for words in _TOO_LONG)
+
+
+def _is_media_refusal(error: Exception, quoted: str) -> bool:
+    refused = isinstance(error, exceptions.ModelRequestRejectedError) or _status(error) in _MEDIA_REFUSALS
+    return refused and _ABOUT_MEDIA.search(quoted) is not None
 
 
 def _status(error: Exception) -> int:

@@ -15,7 +15,7 @@ from typing import Any
 from protolink_grpc.errors import ModelError, ModelTimeoutError, ProtolinkError
 from protolink_grpc.llms.base import LLM
 from protolink_grpc.llms.port import ModelItem, ModelRequest
-from protolink_grpc.llms.providers import Dialect, Provider
+from protolink_grpc.llms.providers import URL_MEDIA, Dialect, Provider
 
 _SDKS: dict[Dialect, str] = {"openai": "openai", "anthropic": "anthropic", "google": "google.genai"}
 
@@ -37,6 +37,8 @@ class PydanticAILLM(LLM):
         max_output_tokens: Default for requests without one.
         timeout_s: Default timeout of a call in seconds; None means no timeout.
         native_tools: False for a model without native tool calls: its prompt describes how to write actions as JSON.
+        fetches_urls: Whether the server downloads files from the URLs in a prompt. Other files by URL are refused, because nothing
+            in this package downloads them. None means that it is known for the provider's own server, and no for `base_url`.
         options: Further settings of pydantic-ai's `ModelSettings`, for example `{"seed": 1}`, passed unchanged.
 
     Raises:
@@ -54,6 +56,7 @@ class PydanticAILLM(LLM):
         max_output_tokens: int | None = None,
         timeout_s: float | None = None,
         native_tools: bool = True,
+        fetches_urls: bool | None = None,
         options: Mapping[str, Any] | None = None,
     ) -> None:
         super().__init__(provider.name, model)
@@ -64,6 +67,8 @@ class PydanticAILLM(LLM):
         self._temperature = temperature
         self._max_output_tokens = max_output_tokens
         self._timeout_s = timeout_s
+        fetches = provider.fetches_urls and not base_url if fetches_urls is None else fetches_urls
+        self._url_media = URL_MEDIA[provider.dialect] if fetches else ()
         self._options = dict(options or {})
         self._connections: dict[asyncio.AbstractEventLoop, _LoopConnection] = {}
         _require_packages(provider)
@@ -80,7 +85,8 @@ class PydanticAILLM(LLM):
         bound = self._timeout_s if request.timeout_s is None else request.timeout_s
         until = None if bound is None else asyncio.get_running_loop().time() + bound
         try:
-            async with aclosing(answer(connection, self._row, request, self._settings(request), until)) as items:
+            items = answer(connection, self._row, request, self._settings(request), until, url_media=self._url_media)
+            async with aclosing(items):
                 async for item in items:
                     yield item
         except TimeoutError:
@@ -95,7 +101,8 @@ class PydanticAILLM(LLM):
         except ProtolinkError:
             raise
         except errors.KNOWN_ERRORS as error:
-            failed = errors.to_model_error(error, self._endpoint(connection))
+            media = [each for message in request.messages for each in message.media]
+            failed = errors.to_model_error(error, self._endpoint(connection), media)
         else:
             return
         # Raised outside of the handlers: errors of SDKs contain requests, headers and keys, and must not become its context.

@@ -6,17 +6,21 @@ Consecutive user messages are joined, because chat templates of local servers re
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, assert_never
 
 import orjson
 from pydantic_ai import messages as theirs
 from pydantic_ai.models import ModelRequestParameters
 from pydantic_ai.output import OutputObjectDefinition
+from pydantic_ai.profiles import ModelProfile
 from pydantic_ai.tools import ToolDefinition
 
+from protolink_grpc.llms.input_media import list_types, refuse_url
 from protolink_grpc.llms.port import ModelRequest, ToolSpec
 from protolink_grpc.llms.prompt import data_block
+from protolink_grpc.llms.providers import Dialect
 from protolink_grpc.models.conversation import LLMMessage
+from protolink_grpc.models.media import Media, is_media_type
 
 NAME_CHARS = 64
 """The length of a tool's name that every provider accepts."""
@@ -72,13 +76,44 @@ def to_messages(request: ModelRequest, names: WireNames) -> list[theirs.ModelMes
                 result.append(theirs.ModelRequest(parts))
                 parts = []
             result.append(theirs.ModelResponse(answer))
+        if message.media:
+            # Most providers take files only from the user.
+            files = [_to_file(each) for each in message.media]
+            _append_part(parts, theirs.UserPromptPart(["Files of the answer before:", *files]))
     if parts:
         result.append(theirs.ModelRequest(parts))
     return result
 
 
-def to_parameters(tools: Sequence[ToolSpec], schema: dict[str, Any] | None, names: WireNames) -> ModelRequestParameters:
-    """Convert the tools, and the output schema if the provider enforces one."""
+def refuse_media(media: Media, profile: ModelProfile, dialect: Dialect, url_media: Sequence[str]) -> str:
+    """Return why a file cannot be sent to a model; empty if it can. `url_media` are the types that its server takes by URL."""
+    taken = _input_types(profile, dialect)
+    if not is_media_type(media.media_type, taken):
+        return f"{list_types(taken)}; use a model that takes the file"
+    if media.data is not None:
+        return ""
+    if not is_media_type(media.media_type, url_media):
+        return "send the bytes instead; this server does not download it"
+    return refuse_url(media.url)
+
+
+def _input_types(profile: ModelProfile, dialect: Dialect) -> list[str]:
+    found = ["image/*"] if profile.get("supports_image_input", True) else []
+    if profile.get("supports_audio_file_input", True):
+        # Chat completions have only these two formats.
+        found += ["audio/wav", "audio/mpeg"] if dialect == "openai" else ["audio/*"]
+    if profile.get("supports_video_input", True):
+        found.append("video/*")
+    if profile.get("supports_document_input", True):
+        documents = profile.get("supported_document_media_types", frozenset[str]())
+        found += sorted(each for each in documents if not each.startswith("text/"))
+    return found
+
+
+def to_parameters(
+    tools: Sequence[ToolSpec], schema: dict[str, Any] | None, names: WireNames, *, with_images: bool = False
+) -> ModelRequestParameters:
+    """Convert the tools, and the output schema if the provider enforces one. `with_images` lets the answer have images."""
     definitions = [
         ToolDefinition(
             name=names.wire(tool.name),
@@ -90,27 +125,61 @@ def to_parameters(tools: Sequence[ToolSpec], schema: dict[str, Any] | None, name
         for tool in tools
     ]
     if schema is None:
-        return ModelRequestParameters(function_tools=definitions)
+        return ModelRequestParameters(function_tools=definitions, allow_image_output=with_images)
     answer = OutputObjectDefinition(json_schema=schema, name="answer", strict=False)
     return ModelRequestParameters(function_tools=definitions, output_mode="native", output_object=answer)
 
 
 def _to_request_part(message: LLMMessage, names: WireNames) -> theirs.ModelRequestPart:
+    files = [_to_file(each) for each in message.media]
     if message.role == "tool" and message.tool_call_id:
         tool = names.wire(message.tool_name) if message.tool_name else "tool"
-        return theirs.ToolReturnPart(tool, message.content, message.tool_call_id)
+        content = [message.content, *files] if files else message.content
+        return theirs.ToolReturnPart(tool, content, message.tool_call_id)
     if message.role == "user":
-        return theirs.UserPromptPart(message.content)
+        return theirs.UserPromptPart(_with_text(message.content, files))
     # A result without a call, or an unexpected system message, is data.
-    return theirs.UserPromptPart(data_block("message", [{"role": message.role, "content": message.content}]))
+    block = data_block("message", [{"role": message.role, "content": message.content}])
+    return theirs.UserPromptPart(_with_text(block, files))
 
 
 def _append_part(parts: list[theirs.ModelRequestPart], part: theirs.ModelRequestPart) -> None:
     last = parts[-1] if parts else None
     if isinstance(last, theirs.UserPromptPart) and isinstance(part, theirs.UserPromptPart):
-        part = theirs.UserPromptPart(f"{last.content}\n\n{part.content}")
+        part = theirs.UserPromptPart(_join(last.content, part.content))
         parts.pop()
     parts.append(part)
+
+
+_Content = str | Sequence[theirs.UserContent]
+
+
+def _with_text(text: str, files: Sequence[theirs.UserContent]) -> _Content:
+    if not files:
+        return text
+    return [text, *files] if text else list(files)
+
+
+def _join(before: _Content, after: _Content) -> _Content:
+    if isinstance(before, str) and isinstance(after, str):
+        return f"{before}\n\n{after}"
+    return [*([before] if isinstance(before, str) else before), *([after] if isinstance(after, str) else after)]
+
+
+def _to_file(media: Media) -> theirs.MultiModalContent:
+    if media.data is not None:
+        return theirs.BinaryContent(media.data, media_type=media.media_type)
+    match media.kind:
+        case "image":
+            return theirs.ImageUrl(media.url, media_type=media.media_type)
+        case "audio":
+            return theirs.AudioUrl(media.url, media_type=media.media_type)
+        case "video":
+            return theirs.VideoUrl(media.url, media_type=media.media_type)
+        case "text" | "document":
+            return theirs.DocumentUrl(media.url, media_type=media.media_type)
+        case _:
+            assert_never(media.kind)
 
 
 def _to_response_parts(message: LLMMessage, names: WireNames) -> list[theirs.ModelResponsePart]:

@@ -16,6 +16,7 @@ from protolink_grpc.models.conversation import (
 )
 from protolink_grpc.models.json_schema import SchemaLike
 from protolink_grpc.models.json_value import JsonValue
+from protolink_grpc.models.part import Part
 
 class SyncLLM:
     def __init__(self, llm: LLM) -> None: ...
@@ -36,6 +37,7 @@ class SyncLLM:
         instructions: str = "",
         flow_prompt: str = "",
         settings: InferSettings | None = None,
+        media: Sequence[Part] = ...,
     ) -> T: ...
     @overload
     def infer(
@@ -54,6 +56,7 @@ class SyncLLM:
         instructions: str = "",
         flow_prompt: str = "",
         settings: InferSettings | None = None,
+        media: Sequence[Part] = ...,
     ) -> JsonValue: ...
     @overload
     def infer(
@@ -71,6 +74,7 @@ class SyncLLM:
         instructions: str = "",
         flow_prompt: str = "",
         settings: InferSettings | None = None,
+        media: Sequence[Part] = ...,
     ) -> Any: ...
     def compact_history(
         self,

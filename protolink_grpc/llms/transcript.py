@@ -10,15 +10,14 @@ from dataclasses import replace
 
 from protolink_grpc.errors import InvalidArgumentError
 from protolink_grpc.llms.answers import action_text
+from protolink_grpc.llms.input_media import inline_text
 from protolink_grpc.llms.loop_host import Observation
 from protolink_grpc.llms.manifest import ContextMeter
-from protolink_grpc.llms.port import ModelToolCall
+from protolink_grpc.llms.port import RUNTIME_KEY, ModelToolCall
 from protolink_grpc.llms.prompt import data_block, escape_marks
 from protolink_grpc.models.conversation import LLMMessage
 from protolink_grpc.models.json_value import JsonValue, from_json, to_json
-
-RUNTIME_KEY = "runtime"
-"""Metadata key of messages that the loop writes in the user role: `data`, `observation`, `correction` or `note`."""
+from protolink_grpc.models.media import Media, split_result
 
 _MAX_REPEATED_CHARS = 4000
 """The length to which an invalid answer is cut when it is sent back to the model, so that long answers do not fill the prompt."""
@@ -30,16 +29,24 @@ class Transcript:
     Args:
         history: The conversation before. System messages are left out, because instructions are passed separately.
         data: Data blocks before the query; not stored.
+        media: The files of the query.
     """
 
     __slots__ = ("_meter", "_native", "prompt", "turn")
 
     def __init__(
-        self, *, native: bool, history: Sequence[LLMMessage], data: str, query: str, meter: ContextMeter
+        self,
+        *,
+        native: bool,
+        history: Sequence[LLMMessage],
+        data: str,
+        query: str,
+        meter: ContextMeter,
+        media: Sequence[Media] = (),
     ) -> None:
         self._native = native
         self._meter = meter
-        query_message = LLMMessage("user", query)
+        query_message = LLMMessage("user", query, media=tuple(media))
         self.turn = [query_message]
         before = [message for message in history if message.role != "system"]
         self.prompt = [self._render(message) for message in before]
@@ -47,18 +54,20 @@ class Transcript:
             self.prompt.append(LLMMessage("user", data, metadata={RUNTIME_KEY: "data"}))
         self.prompt.append(self._render(query_message))
 
-    def add_calls(self, calls: Sequence[ModelToolCall], thought: str) -> None:
-        """Add an answer of the model that requests calls."""
+    def add_calls(self, calls: Sequence[ModelToolCall], thought: str, files: Sequence[Media] = ()) -> None:
+        """Add an answer of the model that requests calls, with the files in it."""
         tool_calls = [{"id": call.call_id, "name": call.name, "arguments": call.arguments} for call in calls]
-        self._store(LLMMessage("assistant", thought, tool_calls=tool_calls))
+        self._store(LLMMessage("assistant", thought, tool_calls=tool_calls, media=tuple(files)))
 
     def add_result(self, call: ModelToolCall, observation: Observation) -> str:
-        """Add the result of a call and return its text."""
+        """Add the result of a call and return its text. Files in the result become files of the message."""
+        media: list[Media] = []
         if observation.status == "ok":
-            text = to_json(observation.content)
+            content, media = split_result(observation.content)
+            text = to_json(content)
         else:
             text = to_json({"status": observation.status, **(observation.error or {})})
-        self._store(LLMMessage("tool", text, tool_name=call.name, tool_call_id=call.call_id))
+        self._store(LLMMessage("tool", text, tool_name=call.name, tool_call_id=call.call_id, media=tuple(media)))
         return text
 
     def add_correction(self, answer: str, feedback: str) -> None:
@@ -72,9 +81,9 @@ class Transcript:
         """Add a note of the loop to the prompt. It is not stored."""
         self._add_to_prompt(LLMMessage("user", text, metadata={RUNTIME_KEY: "note"}))
 
-    def finish(self, text: str) -> list[LLMMessage]:
-        """Add the final answer and return the turn."""
-        self.turn.append(LLMMessage("assistant", text))
+    def finish(self, text: str, files: Sequence[Media] = ()) -> list[LLMMessage]:
+        """Add the final answer with its files and return the turn."""
+        self.turn.append(LLMMessage("assistant", text, media=tuple(files)))
         return self.turn
 
     def _store(self, message: LLMMessage) -> None:
@@ -86,7 +95,7 @@ class Transcript:
         if not self._native and message.role != "user":
             return _render_for_contract(message)
         text = escape_marks(message.content)
-        return message if text == message.content else replace(message, content=text)
+        return inline_text(message if text == message.content else replace(message, content=text))
 
     def _add_to_prompt(self, message: LLMMessage) -> None:
         self.prompt.append(message)
@@ -98,10 +107,12 @@ def _render_for_contract(message: LLMMessage) -> LLMMessage:
     if message.role == "tool":
         result = {"tool": message.tool_name, "result": _parse_or_text(message.content)}
         text = f"Result of your action:\n{data_block('result', [result])}"
-        return LLMMessage("user", text, metadata={RUNTIME_KEY: "observation"})
+        return LLMMessage("user", text, metadata={RUNTIME_KEY: "observation"}, media=message.media)
     if not message.tool_calls:
-        return LLMMessage("assistant", to_json({"type": "final", "content": message.content}))
-    return LLMMessage("assistant", "\n".join(action_text(_to_call(each)) for each in message.tool_calls))
+        text = to_json({"type": "final", "content": message.content})
+    else:
+        text = "\n".join(action_text(_to_call(each)) for each in message.tool_calls)
+    return LLMMessage("assistant", text, media=message.media)
 
 
 def _to_call(stored: dict[str, object]) -> ModelToolCall:

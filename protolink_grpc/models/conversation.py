@@ -15,7 +15,8 @@ from protolink_grpc.models.clock import utc_now
 from protolink_grpc.models.ids import new_message_id
 from protolink_grpc.models.json_form import JsonForm, to_object
 from protolink_grpc.models.json_value import to_json
-from protolink_grpc.models.kinds import Time
+from protolink_grpc.models.kinds import ONLY_IF_SET, Time
+from protolink_grpc.models.media import Media
 
 LLMRole = Literal["system", "user", "assistant", "tool"]
 
@@ -29,6 +30,7 @@ class LLMMessage(JsonForm):
         tool_calls: Only in an assistant message: the requested calls, each `{"id", "name", "arguments"}`.
         tool_name: Only in a tool message: the called tool.
         tool_call_id: Only in a tool message: the id of the call.
+        media: Files: of the user, in the result of the tool, or in the answer.
     """
 
     role: LLMRole
@@ -40,6 +42,7 @@ class LLMMessage(JsonForm):
     tool_calls: list[dict[str, Any]] = field(default_factory=list)
     tool_name: str | None = None
     tool_call_id: str | None = None
+    media: tuple[Media, ...] = field(default=(), metadata=ONLY_IF_SET)
 
 
 @checks_arguments
@@ -229,8 +232,8 @@ def compaction_strategy(strategy: str) -> CompactionStrategy:
 
 
 def message_tokens(message: LLMMessage, count: Callable[[str], int]) -> int:
-    """Return the tokens of a message's content and tool calls; `count` returns the number of tokens of a text."""
-    tokens = count(message.content)
+    """Return the tokens of a message's content, tool calls and files; `count` returns the number of tokens of a text."""
+    tokens = count(message.content) + sum(each.estimated_tokens for each in message.media)
     return tokens + count(to_json(message.tool_calls)) if message.tool_calls else tokens
 
 

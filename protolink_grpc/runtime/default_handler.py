@@ -1,20 +1,22 @@
 """The default handler of an agent: executes the parts of the latest message or artifact of a task, in order.
 
-A `tool_call` part calls a tool, an `infer` part the model. A text of a user is also a question to the model, if the agent has one
-and the message has no other part to execute. Each tool call is an action in the log, and each result an artifact. The first failure
-ends the run.
+A `tool_call` part calls a tool, an `infer` part the model. A text or a file of a user is also a question to the model, if the agent
+has one and the message has no other part to execute. The model gets the files of the message and those of the caller's artifacts.
+Each tool call is an action in the log, and each result an artifact. The first failure ends the run.
 
 Actions and artifacts are identified by their position in the task, so that a recovering run finds what is already done.
 """
 
 import asyncio
 import hashlib
-from collections.abc import Awaitable, Callable, Sequence
+import mimetypes
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from protolink_grpc.errors import (
     InvalidArgumentError,
+    MessageTooLargeError,
     ProtolinkError,
     ToolFailedError,
     ToolRejectedError,
@@ -30,6 +32,7 @@ from protolink_grpc.models.events import LlmCallCompleted, Payload, RunEvent, Se
 from protolink_grpc.models.failure import Failure
 from protolink_grpc.models.json_schema import OutputType
 from protolink_grpc.models.lifecycle import TaskState
+from protolink_grpc.models.media import Media, media_of_parts
 from protolink_grpc.models.message import Message
 from protolink_grpc.models.part import Part, ToolCall
 from protolink_grpc.models.task import Task
@@ -39,7 +42,13 @@ from protolink_grpc.runtime.actions.delegation import Actions
 from protolink_grpc.runtime.actions.gate import TOOL_CALL, Outcome, error_value
 from protolink_grpc.runtime.actions.tool_items import ItemLog
 from protolink_grpc.runtime.facts import FLOW_PROMPT
+from protolink_grpc.runtime.log import MAX_EVENT_BYTES
 from protolink_grpc.runtime.run import Run
+
+_EXECUTED = ("tool_call", "infer")
+
+MAX_FILE_BYTES = MAX_EVENT_BYTES - (64 << 10)
+"""Maximum size of a file that a model writes: it is one event of the log, with its artifact."""
 
 
 class Conversations(Protocol):
@@ -87,6 +96,7 @@ class DefaultHandler:
         parts = list(item.parts) if item is not None else []
         item_id = _item_position(item, run) if item is not None else ""
         executed = False
+        media = _input_media(task, item, run) if self._settings.model is not None and item is not None else []
         for index, part in enumerate(parts):
             run.token.raise_if_cancelled()
             position = f"{item_id}/{index}"
@@ -101,12 +111,13 @@ class DefaultHandler:
                         return self._refuse(task, run, "has no language model for an infer part")
                     executed = True
                     content = part.content if isinstance(part.content, dict) else {}
-                    await self._infer(task, run, position, _query_of(content), content.get("output_schema"))
+                    schema = content.get("output_schema")
+                    await self._infer(task, run, position, _query_of(content), media=media, output_schema=schema)
         if not executed and self._settings.model is not None and isinstance(item, Message) and item.role == "user":
             query = "\n\n".join(str(part.content) for part in parts if part.type == "text")
-            if query.strip():
+            if query.strip() or media:
                 executed = True
-                await self._infer(task, run, f"{item_id}/text", query, None)
+                await self._infer(task, run, f"{item_id}/text", query, media=media)
         if not executed:
             return self._refuse(task, run, "found no part of this task that it can execute")
         return task.update_state(TaskState.COMPLETED)
@@ -151,7 +162,9 @@ class DefaultHandler:
             return None
         return ItemLog(_artifact_id(run.task_id, f"{position}/items"), run.live.fold, run.note_size)
 
-    async def _infer(self, task: Task, run: Run, position: str, query: str, output_schema: Any) -> None:
+    async def _infer(
+        self, task: Task, run: Run, position: str, query: str, *, media: Sequence[Media], output_schema: Any = None
+    ) -> None:
         """Call the model. Publish its answer as an artifact, and add the turn to the conversation of the session."""
         settings = self._settings
         if settings.model is None:
@@ -163,12 +176,14 @@ class DefaultHandler:
             history=await conversations.history(run.session_id) if conversations is not None else (),
             flow_prompt=flow_prompt if own else "",
             caller_flow_prompt="" if own else flow_prompt,
+            media=media,
         )
         result = await Inference(settings.model, request, RunLoopHost(run, self._actions)).run()
         run.token.raise_if_cancelled()
         if conversations is not None:
             await conversations.remember(run.session_id, f"{run.task_id}/{position}", result.messages)
-        await self._publish(task, run, position, Part.infer_output(result.content), None)
+        if result.content != "" or not result.files:
+            await self._publish(task, run, position, Part.infer_output(result.content), None)
 
     async def ask(self, run: Run, query: str, output: OutputType[Any] | None) -> Any:
         """Ask the model a question of the handler, with the agent's tools and peers, and return the answer.
@@ -259,9 +274,45 @@ def content_without_ids(parts: Sequence[Part]) -> list[Any]:
 
 
 def _input_item(task: Task, run: Run) -> Message | Artifact | None:
-    """Return the latest message or artifact of the task, without those that earlier runs of the same turn have published."""
+    """Return the latest message or artifact of the task, without those that earlier runs of the same turn have published.
+
+    Artifacts that a caller sends with a message are files for the model; then the message is the item.
+    """
     item, journal = task.get_last_item(), run.journal
-    return journal.item if journal is not None and item is not None and item.id in journal.made else item
+    if journal is not None and item is not None and item.id in journal.made:
+        item = journal.item
+    if isinstance(item, Artifact) and not any(part.type in _EXECUTED for part in item.parts):
+        sent = any(artifact.id == item.id for _, artifact in run.input_artifacts())
+        message = _input_message(task, run) if sent else None
+        return item if message is None else message
+    return item
+
+
+def _input_message(task: Task, run: Run) -> Message | None:
+    """Return the latest message of a user in the input of this turn; None if there is no such message."""
+    made: Collection[str] = run.journal.made if run.journal is not None else ()
+    sent = task.messages[run.live.fold.turn_message :]
+    return next((each for each in reversed(sent) if each.role == "user" and each.id not in made), None)
+
+
+def _input_media(task: Task, item: Message | Artifact, run: Run) -> list[Media]:
+    """Return the files for the model: those of the artifacts that the caller has sent with the item, and those of the item."""
+    found: list[Media] = []
+    for index, artifact in run.input_artifacts():
+        if artifact.id != item.id:
+            found += media_of_parts(artifact.parts, f"artifacts[{index}]")
+    return found + media_of_parts(item.parts, _path_of(task, item))
+
+
+def _path_of(task: Task, item: Message | Artifact) -> str:
+    """Return the path of a message or artifact of the task. It is one of the last ones."""
+    if isinstance(item, Artifact):
+        return f"artifacts[{_last_index(task.artifacts, item)}]"
+    return f"messages[{_last_index(task.messages, item)}]"
+
+
+def _last_index(items: Sequence[Message | Artifact], item: Message | Artifact) -> int:
+    return next((index for index in range(len(items) - 1, -1, -1) if items[index].id == item.id), 0)
 
 
 def _artifact_id(task_id: str, position: str) -> str:
@@ -280,6 +331,7 @@ class RunLoopHost:
     def __init__(self, run: Run, actions: Actions) -> None:
         self._run = run
         self._actions = actions
+        self._files: dict[str, Sequence[Media]] = {}
 
     @property
     def budget(self) -> BudgetEnforcer:
@@ -298,6 +350,33 @@ class RunLoopHost:
     def recorded(self, call_id: str) -> LlmCallCompleted | None:
         journal = self._run.journal
         return None if journal is None else journal.answers.get(call_id)
+
+    async def publish_files(self, call_id: str, files: Sequence[Media]) -> None:
+        named = [
+            each if each.name else replace(each, name=_file_name(each, number)) for number, each in enumerate(files, 1)
+        ]
+        self._files[call_id] = named
+        for index, each in enumerate(named):
+            size = len(each.data or b"")
+            if size > MAX_FILE_BYTES:
+                raise MessageTooLargeError(
+                    f"the model wrote a file of {size} bytes; the limit is {MAX_FILE_BYTES} bytes"
+                )
+            artifact_id = self._file_id(call_id, index)
+            await self._run.artifact(
+                Artifact(artifact_id, [each.to_part()], name=each.name, media_type=each.media_type)
+            )
+
+    def recorded_files(self, call_id: str) -> Sequence[Media]:
+        if call_id in self._files:
+            return self._files[call_id]
+        fold, found = self._run.live.fold, list[Media]()
+        while (artifact := fold.artifact(self._file_id(call_id, len(found)))) is not None:
+            found += filter(None, map(Media.of_part, artifact.parts))
+        return found
+
+    def _file_id(self, call_id: str, index: int) -> str:
+        return _artifact_id(self._run.task_id, f"{call_id}/files/{index}")
 
     async def act(self, calls: Sequence[ActionCall]) -> list[Observation]:
         if len(calls) == 1:
@@ -328,6 +407,10 @@ class RunLoopHost:
         except ToolFailedError as error:
             return Observation("failed", None, error_value(run.report_failure(error)))
         return _observation_of(outcome)
+
+
+def _file_name(media: Media, number: int) -> str:
+    return f"{media.kind}-{number}{mimetypes.guess_extension(media.media_type) or ''}"
 
 
 def _observation_of(outcome: Outcome) -> Observation:

@@ -328,11 +328,15 @@ def _without_flow_prompt(event: RunEvent) -> RunEvent:
 
 @dataclass(slots=True)
 class HandlerTask:
-    """The task that a run gave to its handler, and the original lists of that task: the handler may replace the lists."""
+    """The task that a run gave to its handler, and the original lists of that task: the handler may replace the lists.
+
+    `artifact_count` is the number of artifacts when the handler received the task.
+    """
 
     task: Task
     messages: list[Message]
     artifacts: list[Artifact]
+    artifact_count: int = 0
 
 
 def find_changes(fold: TaskFold, task: Task, *, given: HandlerTask | None = None, last: bool = False) -> list[Fact]:

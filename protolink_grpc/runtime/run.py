@@ -670,6 +670,13 @@ class Run(Emitter):
         unchanged = task.flow_state.get(FLOW_PROMPT) == fold.flow_state.get(FLOW_PROMPT)
         return not unchanged or FLOW_PROMPT not in fold.flow_from_caller
 
+    def input_artifacts(self) -> list[tuple[int, Artifact]]:
+        """Return the artifacts that the caller has sent with the input of this turn, each with its index in the task; read only."""
+        fold, made = self.live.fold, self.journal.made if self.journal is not None else frozenset()
+        last = self._given.artifact_count if self._given is not None else fold.artifact_count
+        sent = enumerate(fold.artifacts[fold.turn_artifact : last], fold.turn_artifact)
+        return [(index, artifact) for index, artifact in sent if artifact.id not in made]
+
     def note_size(self, unrecorded: int = 0) -> None:
         """Count the current size of the task against the limits of the service, which refuses new tasks beyond them.
 
@@ -757,7 +764,7 @@ class Run(Emitter):
             changes: Number of latest state changes in its `state_history`; None means all.
         """
         task = self.live.fold.to_task(changes=changes)
-        self._given = HandlerTask(task, task.messages, task.artifacts)
+        self._given = HandlerTask(task, task.messages, task.artifacts, self.live.fold.artifact_count)
         return task
 
     def changes(self, task: Task, *, last: bool = False) -> list[Fact]:

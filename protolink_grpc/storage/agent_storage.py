@@ -17,6 +17,7 @@ from protolink_grpc.errors import InvalidArgumentError, MessageTooLargeError, St
 from protolink_grpc.models.arguments import checks_arguments
 from protolink_grpc.models.conversation import LLMMessage
 from protolink_grpc.models.json_value import from_json, to_json
+from protolink_grpc.models.media import Media
 
 TURNS_KEPT = 1000
 """How many turn ids a session keeps after a replacement: far more than those that may be repeated after a crash."""
@@ -255,10 +256,17 @@ def messages_from_rows(bodies: Iterable[str]) -> list[LLMMessage]:
         StoreError: A row is damaged.
     """
     try:
-        # Only `_to_json` writes rows, so they are not validated again: this runs for every message of every turn.
-        return [LLMMessage(**orjson.loads(body)) for body in bodies]
-    except (ValueError, TypeError) as error:
+        return [_from_json(body) for body in bodies]
+    except (ValueError, TypeError, InvalidArgumentError) as error:
         raise StoreError("a stored message is damaged") from error
+
+
+def _from_json(body: str) -> LLMMessage:
+    # Only `_to_json` writes rows, so they are not validated again: this runs for every message of every turn.
+    fields = orjson.loads(body)
+    if "media" in fields:
+        fields["media"] = tuple(map(Media.from_dict, fields["media"]))
+    return LLMMessage(**fields)
 
 
 def merge_keys(text: str | None, changes: dict[str, Any]) -> str:

@@ -266,6 +266,7 @@ NAMES: dict[str, list[str]] = {
         "LLM",
         "LLMModelProfile",
         "LanguageModel",
+        "Media",
         "MockLLM",
         "ModelRequest",
         "ModelResponse",

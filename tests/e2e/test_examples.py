@@ -52,6 +52,13 @@ completed 4
 7 task.artifact
 8 task.status
 """,
+    "images.py": """\
+image/png sky.png messages[0].parts[1]
+It is a grey sky.
+house-1.png image/png 69 bytes
+failed messages[0].parts[1]: the model 'mock' of mock does not take image/png; it takes only text (input_media of its profile); \
+use a model that takes the file
+""",
     "llm_agent.py": """\
 Leave the umbrella at home.
 """,

@@ -27,6 +27,7 @@ from protolink_grpc.models.events import (
     Severity,
     type_of,
 )
+from protolink_grpc.models.media import Media
 from protolink_grpc.policy.budget import BudgetEnforcer
 
 CITY = {
@@ -70,6 +71,7 @@ class Stage:
     deltas: list[tuple[str, int, str]] = field(default_factory=list)
     acts: list[list[ActionCall]] = field(default_factory=list)
     answers: dict[str, LlmCallCompleted] = field(default_factory=dict)
+    files: dict[str, Sequence[Media]] = field(default_factory=dict)
     canceled: bool = False
 
     def check_canceled(self) -> None:
@@ -85,6 +87,12 @@ class Stage:
 
     def recorded(self, call_id: str) -> LlmCallCompleted | None:
         return self.answers.get(call_id)
+
+    async def publish_files(self, call_id: str, files: Sequence[Media]) -> None:
+        self.files[call_id] = tuple(files)
+
+    def recorded_files(self, call_id: str) -> Sequence[Media]:
+        return self.files.get(call_id, ())
 
     async def act(self, calls: Sequence[ActionCall]) -> list[Observation]:
         self.acts.append(list(calls))

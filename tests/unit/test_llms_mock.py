@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from protolink_grpc.errors import InvalidArgumentError, ModelError, ModelTimeoutError, ModelUnavailableError
 from protolink_grpc.llms.mock import MockLLM, ScriptedLLM, place
 from protolink_grpc.llms.port import (
+    RUNTIME_KEY,
     LanguageModel,
     ModelItem,
     ModelRequest,
@@ -20,7 +21,6 @@ from protolink_grpc.llms.port import (
     ModelUsage,
     TextChunk,
 )
-from protolink_grpc.llms.transcript import RUNTIME_KEY
 from protolink_grpc.models.conversation import LLMMessage
 
 LOOKUP = {"type": "tool_call", "tool": "lookup", "args": {"key": "a"}}

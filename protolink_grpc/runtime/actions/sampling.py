@@ -12,6 +12,7 @@ from protolink_grpc.models.action import RunAction
 from protolink_grpc.models.conversation import LLMMessage
 from protolink_grpc.models.events import LlmCallCompleted, Payload, RunEvent, Severity
 from protolink_grpc.models.ids import new_call_id
+from protolink_grpc.models.media import Media
 from protolink_grpc.policy.budget import BudgetEnforcer
 from protolink_grpc.runtime.actions.gate import ActionContext, ActionResult, Gate, PreparedAction
 from protolink_grpc.tools.context import SampledText
@@ -109,6 +110,12 @@ class _SamplingHost:
 
     def recorded(self, call_id: str) -> LlmCallCompleted | None:
         return None
+
+    async def publish_files(self, call_id: str, files: Sequence[Media]) -> None:
+        return  # the tool asks for a text
+
+    def recorded_files(self, call_id: str) -> Sequence[Media]:
+        return ()
 
     async def act(self, calls: Sequence[ActionCall]) -> list[Observation]:
         raise NotImplementedError("a question of a tool has no actions")
