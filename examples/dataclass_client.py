@@ -116,7 +116,7 @@ class Client(grpc.UnaryUnaryClientInterceptor, grpc.UnaryStreamClientInterceptor
         elif insecure_ok or server.hostname in LOCAL or SECRETS.isdisjoint(map(str.lower, headers)):
             self.channel = grpc.insecure_channel(server.netloc, OPTIONS)
         else:
-            raise ValueError("credentials would be sent without TLS; use grpcs://")
+            raise ValueError("credentials would be sent unencrypted: use grpcs://")
         self._headers, self._timeout_s, self._patience_s = tuple(headers.items()), timeout_s, patience_s
         self.calls = grpc.intercept_channel(self.channel, self)  # for stubs of typed services
         self.agent, self.control = v1.AgentServiceStub(self.calls), v1.ControlServiceStub(self.calls)

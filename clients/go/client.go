@@ -38,10 +38,10 @@ type Client struct {
 	control pb.ControlServiceClient
 }
 
-// Dial returns a client of the agent at url: grpc://host:port in the clear, grpcs://host:port over TLS; host:port alone is in the
-// clear. It does no I/O: the connection is made by the first call, and made again whenever it is lost.
+// Dial returns a client of the agent at url: grpc://host:port without TLS, grpcs://host:port over TLS; host:port alone is
+// without TLS. It does no I/O: the connection is made by the first call, and made again whenever it is lost.
 //
-// It fails for a URL of another shape, and for credentials that would go over the network in the clear (see [WithInsecureOK]).
+// It fails for a URL of another shape, and for credentials that would go over the network unencrypted (see [WithInsecureOK]).
 func Dial(url string, options ...Option) (*Client, error) {
 	channel, err := dial(url, options)
 	if err != nil {

@@ -183,9 +183,9 @@ func (o *dialOptions) transport(to address) (credentials.TransportCredentials, e
 	case to.secure:
 		return credentials.NewTLS(o.tls), nil
 	case o.tls != nil:
-		return nil, fmt.Errorf("plgrpc: %s is in the clear; with TLS it is grpcs://%s", to.target, to.target)
+		return nil, fmt.Errorf("plgrpc: %s is unencrypted; with TLS it is grpcs://%s", to.target, to.target)
 	case (len(o.credentials) > 0 || slices.ContainsFunc(o.headers, header.isCredential)) && !to.local && !o.plaintext:
-		return nil, fmt.Errorf("plgrpc: credentials would go to %s in the clear; use grpcs://, or WithInsecureOK", to.target)
+		return nil, fmt.Errorf("plgrpc: credentials would go to %s unencrypted; use grpcs://, or WithInsecureOK", to.target)
 	default:
 		return insecure.NewCredentials(), nil
 	}

@@ -22,7 +22,7 @@ type header struct{ name, value string }
 
 func (h header) isCredential() bool { return slices.Contains(credentialHeaders, h.name) }
 
-// GetRequestMetadata makes it credentials.PerRPCCredentials. Whether it may go in the clear was decided by [Dial].
+// GetRequestMetadata makes it credentials.PerRPCCredentials. Whether they may go unencrypted was decided by [Dial].
 func (h header) GetRequestMetadata(context.Context, ...string) (map[string]string, error) {
 	return map[string]string{h.name: h.value}, nil
 }
@@ -44,7 +44,7 @@ func checkHeader(name, value string) error {
 	return nil
 }
 
-// guard adds the headers of [WithHeader] to each call, and keeps credentials from going in the clear.
+// guard adds the headers of [WithHeader] to each call, and keeps credentials from going unencrypted.
 type guard struct {
 	headers []header
 	refuses bool   // calls with credentials in their headers
@@ -78,7 +78,7 @@ func (g *guard) outgoing(ctx context.Context) (context.Context, bool, error) {
 		}
 		if secret && g.refuses {
 			return nil, false, status.Errorf(codes.Unauthenticated,
-				"the header %s would go to %s in the clear; use grpcs://, or WithInsecureOK", name, g.target)
+				"the header %s would go to %s unencrypted; use grpcs://, or WithInsecureOK", name, g.target)
 		}
 	}
 	return ctx, secret, nil
@@ -145,7 +145,7 @@ func (g *guard) options(ctx context.Context) (context.Context, []grpc.CallOption
 	return ctx, added, nil
 }
 
-// together are several credentials as one: a call takes no more. Also without any, it has gRPC refuse a connection in the clear.
+// together are several credentials as one: a call takes no more. Also without any, it has gRPC refuse an unencrypted connection.
 type together struct {
 	all    []credentials.PerRPCCredentials
 	secure bool

@@ -490,7 +490,7 @@ def credentials(_world: World) -> None:
         except ValueError as error:
             expect("whether the sentence has the secret", "never-sent" in str(error), False)
         else:
-            raise AssertionError(f"{header} would go in the clear")
+            raise AssertionError(f"{header} would go unencrypted")
 
 
 def leak(world: World) -> None:

@@ -622,7 +622,7 @@ func TestWhatAnAgentCannotServeIsRefused(t *testing.T) {
 	}{
 		"grpcs without a certificate":  {"grpcs://127.0.0.1:0", scripted, nil},
 		"grpcs with an empty TLS":      {"grpcs://127.0.0.1:0", scripted, []Option{WithTLS(&tls.Config{})}},
-		"a certificate in the clear":   {"grpc://127.0.0.1:0", scripted, []Option{WithTLS(certificate)}},
+		"a certificate without TLS":    {"grpc://127.0.0.1:0", scripted, []Option{WithTLS(certificate)}},
 		"neither a handler nor a tool": {"grpc://127.0.0.1:0", nil, nil},
 		"two tools of one name":        {"grpc://127.0.0.1:0", nil, []Option{WithTools(tool, tool)}},
 		"a URL without a port":         {"grpc://127.0.0.1", scripted, nil},

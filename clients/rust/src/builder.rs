@@ -150,8 +150,8 @@ impl<C> Builder<C> {
     ///
     /// # Errors
     ///
-    /// `InvalidArgument`: the URL has another shape than `grpc://host:port` (in the clear, also without the scheme) or
-    /// `grpcs://host:port` (TLS); credentials would go over the network in the clear; a header or the TLS configuration
+    /// `InvalidArgument`: the URL has another shape than `grpc://host:port` (without TLS, also without the scheme) or
+    /// `grpcs://host:port` (TLS); credentials would go over the network unencrypted; a header or the TLS configuration
     /// is invalid.
     pub fn connect(self) -> Result<C, Error> {
         let address = Address::parse(&self.url)?;

@@ -29,8 +29,8 @@ pub struct Client {
 }
 
 impl Client {
-    /// A client of the agent at `url`: `grpc://host:port` in the clear, `grpcs://host:port` over TLS; `host:port` alone
-    /// is in the clear. It does no I/O, and is to be called inside of a Tokio runtime; for more see [`Builder`].
+    /// A client of the agent at `url`: `grpc://host:port` without TLS, `grpcs://host:port` over TLS; `host:port` alone
+    /// is without TLS. It does no I/O, and is to be called inside of a Tokio runtime; for more see [`Builder`].
     ///
     /// # Errors
     ///
@@ -57,7 +57,7 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// `InvalidArgument`: it is no header, or a credential that would go over the network in the clear.
+    /// `InvalidArgument`: it is no header, or a credential that would go over the network unencrypted.
     pub fn with_metadata(&self, name: impl AsRef<str>, value: impl AsRef<str>) -> Result<Self, Error> {
         let connection = self.connection.with_header(name.as_ref(), value.as_ref())?;
         Ok(Self { connection })

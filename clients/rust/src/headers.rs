@@ -1,4 +1,4 @@
-//! What goes with every call, and what must not go in the clear.
+//! What goes with every call, and what must not go unencrypted.
 
 use std::sync::Arc;
 
@@ -94,11 +94,11 @@ impl Guard {
 
     /// # Errors
     ///
-    /// `InvalidArgument`: they would go in the clear.
+    /// `InvalidArgument`: they would go unencrypted.
     pub(crate) fn check(&self, has_credentials: bool) -> Result<(), Error> {
         match &self.open_way {
             Some(target) if has_credentials => Err(invalid(format!(
-                "credentials would go to {target} in the clear; use grpcs://, or allow it with insecure_ok"
+                "credentials would go to {target} unencrypted; use grpcs://, or allow it with insecure_ok"
             ))),
             _ => Ok(()),
         }

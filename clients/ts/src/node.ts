@@ -34,8 +34,8 @@ export interface NodeOptions extends ClientOptions {
 /**
  * Connects to an agent. Nothing is sent before the first call; a connection that breaks is opened again.
  *
- * @param url - `grpc://host:port` in the clear, also without the scheme, or `grpcs://host:port` over TLS.
- * @throws ProtolinkError - INVALID_ARGUMENT: no such URL, or credentials would travel in the clear to another machine.
+ * @param url - `grpc://host:port` without TLS, also without the scheme, or `grpcs://host:port` over TLS.
+ * @throws ProtolinkError - INVALID_ARGUMENT: no such URL, or credentials would travel unencrypted to another machine.
  */
 export function connect(url: string, options: NodeOptions = {}): Client {
   const { transport, close } = open(url, options);

@@ -19,7 +19,7 @@ export interface ClientOptions {
   bearer?: string | (() => string | Promise<string>);
   /** Sent as `x-api-key`. */
   apiKey?: string;
-  /** Lets credentials travel in the clear to a host other than this machine. Default: refused. */
+  /** Lets credentials travel unencrypted to a host other than this machine. Default: refused. */
   insecureOk?: boolean;
   /** Sent with every call. */
   headers?: HeadersInit;
@@ -51,7 +51,7 @@ export interface CallOptions {
  * The interceptors that the options ask for.
  *
  * @param url - Where the calls go, `http:` or `https:`.
- * @throws ProtolinkError - INVALID_ARGUMENT: credentials would travel in the clear to another machine.
+ * @throws ProtolinkError - INVALID_ARGUMENT: credentials would travel unencrypted to another machine.
  */
 export function interceptorsFor(url: URL, options: ClientOptions): Interceptor[] {
   const interceptors = [signing(options), ...(options.interceptors ?? [])];
@@ -82,7 +82,7 @@ function requireNoCredentials(headers: Headers, url: URL): void {
 function insecureError(url: URL): ProtolinkError {
   return invalidArgument(
     "credentials",
-    `they would go to ${url.host} in the clear: use TLS, or allow it with insecureOk`,
+    `they would go to ${url.host} unencrypted: use TLS, or allow it with insecureOk`,
   );
 }
 

@@ -21,7 +21,7 @@ export interface WebOptions extends ClientOptions {
  *
  * @param url - The agent's HTTP port, `http://host:port` or `https://host:port`, with the prefix that a proxy cuts off, if any. A
  *   page of another origin may call where the agent's option `cors_origins` names it.
- * @throws ProtolinkError - INVALID_ARGUMENT: no such URL, or credentials would travel in the clear to another machine.
+ * @throws ProtolinkError - INVALID_ARGUMENT: no such URL, or credentials would travel unencrypted to another machine.
  */
 export function connect(url: string, options: WebOptions = {}): Client {
   return new Client(transportTo(url, options), options);

@@ -38,7 +38,7 @@ test("anything else is refused, and no password is repeated", () => {
   }
 });
 
-test("credentials do not travel in the clear to another machine, unless that is allowed", () => {
+test("credentials do not travel unencrypted to another machine, unless that is allowed", () => {
   const byHand = ["authorization", "Proxy-Authorization", "x-api-key", "cookie"].map((name) => ({
     headers: { [name]: "s" },
   }));

@@ -1,9 +1,9 @@
 """The interfaces of a peer's card, and the check whether this process may connect to them.
 
 A peer controls the contents of its card, and this process connects to the URLs in it (a risk of SSRF). Therefore a card read over
-TLS cannot lead to a plaintext interface (unless `insecure_ok` allows it), and a card from a public address cannot lead to a private
-one: the addresses that a name resolves to are checked, and connections go to the checked addresses. Origins that the caller has
-named, as the peer or as a trusted origin, are not checked.
+TLS cannot lead to an unencrypted interface (unless `insecure_ok` allows it), and a card from a public address cannot lead to a
+private one: the addresses that a name resolves to are checked, and connections go to the checked addresses. Origins that the caller
+has named, as the peer or as a trusted origin, are not checked.
 """
 
 import asyncio

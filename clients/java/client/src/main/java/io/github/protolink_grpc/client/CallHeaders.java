@@ -17,7 +17,7 @@ final class CallHeaders implements ClientInterceptor {
 
   private final Metadata fixed = new Metadata();
   private Supplier<String> token;
-  private boolean isPlaintextAllowed;
+  private boolean isInsecureAllowed;
 
   /**
    * Adds a header.
@@ -33,7 +33,7 @@ final class CallHeaders implements ClientInterceptor {
     CallHeaders copy = new CallHeaders();
     copy.fixed.merge(fixed);
     copy.token = token;
-    copy.isPlaintextAllowed = isPlaintextAllowed;
+    copy.isInsecureAllowed = isInsecureAllowed;
     return copy;
   }
 
@@ -43,13 +43,13 @@ final class CallHeaders implements ClientInterceptor {
   }
 
   /** Lets credentials go where others can read them. */
-  void allowPlaintext() {
-    isPlaintextAllowed = true;
+  void allowInsecure() {
+    isInsecureAllowed = true;
   }
 
-  /** Whether there is something here that must not go in plaintext to another machine. */
+  /** Whether there is something here that must not go unencrypted to another machine. */
   boolean needsEncryption() {
-    return !isPlaintextAllowed
+    return !isInsecureAllowed
         && (token != null || fixed.keys().stream().anyMatch(CallerCredentials::isSecret));
   }
 
@@ -66,7 +66,7 @@ final class CallHeaders implements ClientInterceptor {
                   options,
                   CallerCredentials.takeSecrets(headers),
                   isIdentified ? null : token,
-                  isPlaintextAllowed));
+                  isInsecureAllowed));
         });
   }
 

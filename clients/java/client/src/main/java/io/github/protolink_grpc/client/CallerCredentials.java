@@ -28,12 +28,12 @@ final class CallerCredentials extends CallCredentials {
 
   private final Metadata secrets;
   private final Supplier<String> token;
-  private final boolean isPlaintextAllowed;
+  private final boolean isInsecureAllowed;
 
-  private CallerCredentials(Metadata secrets, Supplier<String> token, boolean isPlaintextAllowed) {
+  private CallerCredentials(Metadata secrets, Supplier<String> token, boolean isInsecureAllowed) {
     this.secrets = secrets;
     this.token = token;
-    this.isPlaintextAllowed = isPlaintextAllowed;
+    this.isInsecureAllowed = isInsecureAllowed;
   }
 
   /**
@@ -42,11 +42,11 @@ final class CallerCredentials extends CallCredentials {
    * @param token null means none. No token, no call: it fails with what was thrown.
    */
   static CallOptions added(
-      CallOptions options, Metadata secrets, Supplier<String> token, boolean isPlaintextAllowed) {
+      CallOptions options, Metadata secrets, Supplier<String> token, boolean isInsecureAllowed) {
     if (secrets.keys().isEmpty() && token == null) {
       return options;
     }
-    CallCredentials own = new CallerCredentials(secrets, token, isPlaintextAllowed);
+    CallCredentials own = new CallerCredentials(secrets, token, isInsecureAllowed);
     CallCredentials others = options.getCredentials();
     return options.withCallCredentials(
         others == null ? own : new CompositeCallCredentials(others, own));
@@ -82,14 +82,14 @@ final class CallerCredentials extends CallCredentials {
 
   @Override
   public void applyRequestMetadata(RequestInfo call, Executor executor, MetadataApplier applier) {
-    if (isPlaintextAllowed || isConfidential(call)) {
+    if (isInsecureAllowed || isConfidential(call)) {
       executor.execute(() -> apply(applier)); // asking for a token may take a while
     } else {
       applier.fail(
           Status.UNAUTHENTICATED.withDescription(
               "credentials were not sent: the connection to "
                   + call.getAuthority()
-                  + " is in plaintext"));
+                  + " is unencrypted"));
     }
   }
 

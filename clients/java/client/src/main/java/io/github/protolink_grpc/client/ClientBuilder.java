@@ -94,7 +94,7 @@ public final class ClientBuilder<C> {
    * proxy-authorization}, {@code x-api-key} and {@code cookie}.
    */
   public ClientBuilder<C> insecureOk() {
-    headers.allowPlaintext();
+    headers.allowInsecure();
     return this;
   }
 
@@ -145,7 +145,7 @@ public final class ClientBuilder<C> {
    * The client. Connects at the first call, and again by itself; close it to let go of the
    * connection.
    *
-   * @throws IllegalStateException if credentials would go to another machine in plaintext, or
+   * @throws IllegalStateException if credentials would go to another machine unencrypted, or
    *     certificates are given where they are of no use. Over a channel of the caller's own, it is
    *     the call that fails.
    */
@@ -154,7 +154,7 @@ public final class ClientBuilder<C> {
       throw new IllegalStateException(
           "credentials would go to "
               + endpoint
-              + " in plaintext: use grpcs://, or insecureOk()");
+              + " unencrypted: use grpcs://, or insecureOk()");
     }
     if (tls != null && (endpoint == null || !endpoint.secure())) {
       throw new IllegalStateException(

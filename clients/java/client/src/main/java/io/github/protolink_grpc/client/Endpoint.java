@@ -13,7 +13,7 @@ record Endpoint(String host, int port, boolean secure) {
 
   /**
    * The endpoint of {@code grpc://host:port}, {@code grpcs://host:port} or {@code host:port}, which
-   * is in plaintext.
+   * is unencrypted.
    *
    * @throws IllegalArgumentException for anything else; the text does not repeat what may be a
    *     secret

@@ -59,7 +59,7 @@ public final class ProtolinkClient implements AutoCloseable {
   }
 
   /**
-   * Connects to an agent in plaintext or over TLS, without credentials.
+   * Connects to an agent unencrypted or over TLS, without credentials.
    *
    * @param url {@code grpc://host:port}, {@code grpcs://host:port} or {@code host:port}
    * @throws IllegalArgumentException if the URL is none of these
@@ -75,7 +75,7 @@ public final class ProtolinkClient implements AutoCloseable {
 
   /**
    * Over a channel of your own, for instance one with another transport. Closing the client ends
-   * its calls and leaves the channel open. Where the channel leads to another machine in plaintext,
+   * its calls and leaves the channel open. Where the channel leads to another machine unencrypted,
    * a call with credentials fails before they are sent.
    */
   public static ClientBuilder<ProtolinkClient> builder(Channel channel) {

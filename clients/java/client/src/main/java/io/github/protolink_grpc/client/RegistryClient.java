@@ -24,7 +24,7 @@ public final class RegistryClient implements AutoCloseable {
   }
 
   /**
-   * Connects to a registry in plaintext or over TLS, without credentials.
+   * Connects to a registry unencrypted or over TLS, without credentials.
    *
    * @param url {@code grpc://host:port}, {@code grpcs://host:port} or {@code host:port}
    * @throws IllegalArgumentException if the URL is none of these

@@ -16,7 +16,7 @@ class ClientBuilderTest {
   private static final String PUBLIC = "grpc://agents.example:50051";
 
   @Test
-  void credentialsDoNotGoToOtherMachinesInPlaintext() {
+  void credentialsDoNotGoToOtherMachinesUnencrypted() {
     IllegalStateException key =
         assertThrows(
             IllegalStateException.class, ProtolinkClient.builder(PUBLIC).apiKey("secret")::build);

@@ -156,7 +156,7 @@ class CredentialsTest {
   }
 
   @Test
-  void credentialsAreNotSentToAnotherAddressInPlaintext() throws Exception {
+  void credentialsAreNotSentToAnotherAddressUnencrypted() throws Exception {
     String address = otherAddress();
     ClientInterceptor byHand = setting(AUTHORIZATION, "Bearer secret");
     for (ClientBuilder<ProtolinkClient> builder :
@@ -169,7 +169,7 @@ class CredentialsTest {
         ProtolinkException error =
             assertThrows(ProtolinkException.class, () -> client.send("hello"));
         assertEquals(Status.Code.UNAUTHENTICATED, error.code());
-        assertTrue(error.getMessage().contains("plaintext"), error.getMessage());
+        assertTrue(error.getMessage().contains("unencrypted"), error.getMessage());
         assertFalse(error.getMessage().contains("secret"), error.getMessage());
       }
     }

@@ -275,7 +275,7 @@ final class HostileCases {
       expect("whether it repeats the secret", refused.getMessage().contains("secret"), false);
       return;
     }
-    throw new AssertionError("credentials would go in the clear to another machine");
+    throw new AssertionError("credentials would go unencrypted to another machine");
   }
 
   private void leak() throws Exception {
