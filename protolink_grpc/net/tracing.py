@@ -11,7 +11,7 @@ from contextvars import ContextVar
 from typing import Any
 from urllib.parse import quote, unquote
 
-from protolink_grpc.net.trace_context import TRACEPARENT, TraceContext, span_id_of
+from protolink_grpc.net.trace_context import TRACEPARENT, TRACESTATE, TraceContext, parse_state, span_id_of
 
 Metadata = tuple[tuple[str, str], ...]
 
@@ -58,12 +58,13 @@ def _otel_trace() -> TraceContext | None:
     span = trace.get_current_span().get_span_context()
     if not span.is_valid:
         return None
-    return TraceContext(f"{span.trace_id:032x}", f"{span.span_id:016x}", span.trace_flags.sampled)
+    state = parse_state(span.trace_state.to_header()) if span.trace_state else ""
+    return TraceContext(f"{span.trace_id:032x}", f"{span.span_id:016x}", span.trace_flags.sampled, state=state)
 
 
-def receive_trace(header: str) -> None:
-    """Set the trace context of the asyncio task from a caller's `traceparent` header; an invalid one counts as none."""
-    _set(TraceContext.parse(header) if header else None)
+def receive_trace(header: str, state: str = "") -> None:
+    """Set the trace context of the asyncio task from a caller's `traceparent` and `tracestate`; invalid ones count as none."""
+    _set(TraceContext.parse(header, state) if header else None)
 
 
 def enter_run_trace(trace: TraceContext | None) -> None:
@@ -86,7 +87,8 @@ def _attach(trace: TraceContext) -> Any:
     from opentelemetry import trace as api
 
     flags = api.TraceFlags(api.TraceFlags.SAMPLED if trace.is_sampled else api.TraceFlags.DEFAULT)
-    span = api.SpanContext(int(trace.trace_id, 16), int(trace.span_id, 16), is_remote=False, trace_flags=flags)
+    state = api.TraceState.from_header([trace.state]) if trace.state else None
+    span = api.SpanContext(int(trace.trace_id, 16), int(trace.span_id, 16), False, flags, state)
     return context.attach(api.set_span_in_context(api.NonRecordingSpan(span)))
 
 
@@ -128,22 +130,31 @@ def add_origin(metadata: Metadata) -> Metadata | None:
 
 
 def _inject(trace: TraceContext | None) -> dict[str, str]:
-    """Return the headers of a trace context, with the further ones of the process's propagators, such as baggage."""
+    """Return the headers of a trace context, with the further ones of the process's propagators, such as baggage.
+
+    The baggage of a caller is not passed on: only code of the process can set baggage.
+    """
     carrier: dict[str, str] = {}
     if is_tracing():
         from opentelemetry import propagate  # see is_tracing
 
         propagate.inject(carrier)
     if trace is not None and trace.header and carrier.get(TRACEPARENT) != trace.header:
-        carrier.pop("tracestate", None)  # of another span
+        carrier.pop(TRACESTATE, None)  # of another span
         carrier[TRACEPARENT] = trace.header
+        if trace.state:
+            carrier[TRACESTATE] = trace.state
     return carrier
 
 
-def receive_origin(waiting_runs: str, traceparent: str) -> None:
-    """Set the waiting runs and the trace context of the asyncio task from a caller's headers."""
+def receive_origin(waiting_runs: str, traceparent: str, tracestate: str = "") -> None:
+    """Set the waiting runs and the trace context of the asyncio task from a caller's headers.
+
+    Args:
+        tracestate: All headers of this name, joined by commas.
+    """
     receive_waiting_runs(waiting_runs)
-    receive_trace(traceparent)
+    receive_trace(traceparent, tracestate)
 
 
 def waiting_runs() -> tuple[WaitingRun, ...]:

@@ -45,7 +45,7 @@ from protolink_grpc.models.message import Message
 from protolink_grpc.models.part import Part
 from protolink_grpc.models.redaction import DEFAULT_REDACTION_POLICY, RedactionPolicy
 from protolink_grpc.models.task import Task
-from protolink_grpc.net.trace_context import TRACEPARENT, TraceContext, span_id_of, trace_of, with_trace
+from protolink_grpc.net.trace_context import TraceContext, span_id_of, trace_of, with_trace
 from protolink_grpc.net.tracing import WaitingRun, enter_run_trace, set_waiting_runs
 from protolink_grpc.policy.budget import BudgetEnforcer, effective
 from protolink_grpc.runtime.actions.approvals import ApprovalHandler, answer_event, first_answer, seconds_left
@@ -610,7 +610,7 @@ class Run(Emitter):
         context = self.live.fold.context
         if self._host.has_spans:
             return trace_of(context, self.task_id).within(span_id_of(self.task_id, self.run_id))
-        return None if context is None else TraceContext.parse(context.metadata.get(TRACEPARENT))
+        return TraceContext.stored(context)
 
     def wait_for(self, work: Coroutine[Any, Any, T]) -> T:
         """Execute a coroutine on the run's event loop and wait for its result, from another thread. Canceled with the run.

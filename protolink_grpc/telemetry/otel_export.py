@@ -17,7 +17,7 @@ from opentelemetry.sdk.metrics.export import MetricExporter, PeriodicExportingMe
 from opentelemetry.sdk.resources import SERVICE_NAME, Resource
 from opentelemetry.sdk.trace import Event, ReadableSpan, SpanProcessor
 from opentelemetry.sdk.util.instrumentation import InstrumentationScope
-from opentelemetry.trace import SpanContext, SpanKind, Status, StatusCode, TraceFlags
+from opentelemetry.trace import SpanContext, SpanKind, Status, StatusCode, TraceFlags, TraceState
 
 from protolink_grpc import __version__
 from protolink_grpc.runtime.service import ServiceGauges
@@ -148,7 +148,8 @@ class _Meters:
 
 def _context(span: Span, span_id: str, *, is_remote: bool) -> SpanContext:
     flags = TraceFlags(TraceFlags.SAMPLED if span.is_sampled else TraceFlags.DEFAULT)
-    return SpanContext(int(span.trace_id, 16), int(span_id, 16), is_remote=is_remote, trace_flags=flags)
+    state = TraceState.from_header([span.trace_state]) if span.trace_state else None
+    return SpanContext(int(span.trace_id, 16), int(span_id, 16), is_remote, flags, state)
 
 
 def process_meter_provider(_: Resource) -> MeterProvider:

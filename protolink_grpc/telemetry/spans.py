@@ -73,6 +73,7 @@ class Span:
         attributes: Facts without content: model, tokens, state, outcome and others.
         input, output: Content: arguments and result of an action, text of a model call.
         is_sampled: False if the caller does not record its trace.
+        trace_state: The caller's `tracestate`.
     """
 
     kind: SpanKind
@@ -92,6 +93,7 @@ class Span:
     input: Any = None
     output: Any = None
     is_sampled: bool = True
+    trace_state: str = ""
 
     @property
     def duration_micros(self) -> int:
@@ -375,6 +377,7 @@ class SpanReader:
             self.agent_name,
             micros,
             is_sampled=trace.is_sampled,
+            trace_state=trace.state,
         )
 
     def _content(self, text: str) -> str:

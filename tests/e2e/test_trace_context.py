@@ -20,6 +20,7 @@ from protolink_grpc.telemetry import Span, Telemetry
 
 TRACE, CALLER = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
 TRACEPARENT = f"00-{TRACE}-{CALLER}-01"
+TRACESTATE = "vendor=t61rcWkgMzE"
 
 
 class Spans(Telemetry):
@@ -38,7 +39,9 @@ class Echo(Agent):
 
 
 async def post(url: str, path: str, body: object, **headers: str) -> None:
-    async with httpx.AsyncClient(base_url=url, headers={"traceparent": TRACEPARENT, **headers}) as http:
+    async with httpx.AsyncClient(
+        base_url=url, headers={"traceparent": TRACEPARENT, "tracestate": TRACESTATE, **headers}
+    ) as http:
         (await http.post(path, json=body)).raise_for_status()
 
 
@@ -50,7 +53,7 @@ async def test_the_run_is_a_child_of_the_callers_span_on_every_port(port: str) -
         match port:
             case "grpc" | "grpc-web":
                 url = agent.card.url if port == "grpc" else agent.http_url
-                client = AgentClient(metadata=[("traceparent", TRACEPARENT)])
+                client = AgentClient(metadata=[("traceparent", TRACEPARENT), ("tracestate", TRACESTATE)])
                 await client.send_task(url, Task.create("hello"))
             case "connect":
                 sent = {"input": {"messages": [{"role": "MESSAGE_ROLE_USER", "parts": [{"text": "hello"}]}]}}
@@ -60,7 +63,7 @@ async def test_the_run_is_a_child_of_the_callers_span_on_every_port(port: str) -
             case "protolink":
                 await post(agent.http_url, "/tasks/", Task.create("hello").to_dict())
     (run,) = seen.ended
-    assert (run.trace_id, run.parent_id) == (TRACE, CALLER)
+    assert (run.trace_id, run.parent_id, run.trace_state) == (TRACE, CALLER, TRACESTATE)
 
 
 async def test_the_caller_of_a_further_message_is_the_parent_of_its_run() -> None:
@@ -87,9 +90,9 @@ async def test_an_agent_without_telemetry_passes_the_callers_span_on() -> None:
                 return await self.call_agent(echo.card.url, Task.create("hello"))
 
         async with Middle("middle", url="grpc://127.0.0.1:0") as middle:
-            client = AgentClient(url=middle.card.url, metadata=[("traceparent", TRACEPARENT)])
-            await client.send_task(None, Task.create("hello"))
-    assert [(span.trace_id, span.parent_id) for span in seen.ended] == [(TRACE, CALLER)]
+            headers = [("traceparent", TRACEPARENT), ("tracestate", TRACESTATE)]
+            await AgentClient(url=middle.card.url, metadata=headers).send_task(None, Task.create("hello"))
+    assert [(span.trace_id, span.parent_id, span.trace_state) for span in seen.ended] == [(TRACE, CALLER, TRACESTATE)]
 
 
 async def test_a_caller_without_a_header_names_its_span_in_the_context() -> None:

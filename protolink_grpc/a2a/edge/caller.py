@@ -7,10 +7,10 @@ from starlette.requests import HTTPConnection
 from protolink_grpc.a2a.values import CallerInfo
 from protolink_grpc.edges.http.request_guard import RequestGuard
 from protolink_grpc.errors import InvalidArgumentError, VersionNotSupportedError
-from protolink_grpc.net.trace_context import TRACEPARENT
+from protolink_grpc.net.trace_context import TRACEPARENT, TRACESTATE
 from protolink_grpc.net.tracing import WAITING_RUNS, receive_origin
 
-_WAITING_RUNS, _TRACEPARENT = WAITING_RUNS.encode(), TRACEPARENT.encode()
+_WAITING_RUNS, _TRACEPARENT, _TRACESTATE = WAITING_RUNS.encode(), TRACEPARENT.encode(), TRACESTATE.encode()
 _NO_EXTENSIONS: frozenset[str] = frozenset()
 
 
@@ -24,7 +24,7 @@ async def identify_caller(guard: RequestGuard, request: HTTPConnection, method: 
         VersionNotSupportedError, InvalidArgumentError: A header occurs twice, with different values.
     """
     principal = await (guard.principal(request, method) if method else guard.identify(request))
-    version, named, key, waiting_runs, traceparent = "", b"", "", "", ""
+    version, named, key, waiting_runs, traceparent, tracestate = "", b"", "", "", "", b""
     # The raw header bytes are read, because starlette decodes all headers to look up one.
     for name, value in request.scope["headers"]:
         if name == b"a2a-version":
@@ -38,12 +38,14 @@ async def identify_caller(guard: RequestGuard, request: HTTPConnection, method: 
             waiting_runs = value.decode("latin-1")
         elif name == _TRACEPARENT:
             traceparent = value.decode("latin-1")
+        elif name == _TRACESTATE:
+            tracestate = b"%b,%b" % (tracestate, value) if tracestate else value
         elif name == b"idempotency-key":
             text = value.decode("latin-1").strip()
             if key and text != key:
                 raise InvalidArgumentError("occurs twice with different values", field="Idempotency-Key")
             key = text
-    receive_origin(waiting_runs, traceparent)
+    receive_origin(waiting_runs, traceparent, tracestate.decode("latin-1") if tracestate else "")
     if not version and request.scope["query_string"]:
         version = request.query_params.get("A2A-Version", "")
     extensions = _split_names(named) if named else _NO_EXTENSIONS

@@ -19,7 +19,7 @@ from protolink_grpc.a2a.values import IDEMPOTENCY_KEY, V1, CallerInfo, TaskViewP
 from protolink_grpc.auth.principal import ANONYMOUS_PRINCIPAL, Principal
 from protolink_grpc.edges.grpc.call import Context, current_call
 from protolink_grpc.errors import InvalidArgumentError, VersionNotSupportedError
-from protolink_grpc.net.trace_context import TRACEPARENT
+from protolink_grpc.net.trace_context import TRACEPARENT, TRACESTATE
 from protolink_grpc.net.tracing import WAITING_RUNS, receive_origin
 from protolink_grpc.wire.bounds import converted, run_in_thread
 
@@ -37,7 +37,7 @@ def caller_info(context: Context, version: str = "") -> CallerInfo:
         VersionNotSupportedError: The caller's version is not supported, or the call has two different versions.
         InvalidArgumentError: The call has two different idempotency keys.
     """
-    given, extensions, idempotency_key, waiting_runs, traceparent = "", "", "", "", ""
+    given, extensions, idempotency_key, waiting_runs, traceparent, tracestate = "", "", "", "", "", ""
     for key, value in context.invocation_metadata() or ():
         if key == "a2a-version":
             if given and str(value) != given:
@@ -49,11 +49,13 @@ def caller_info(context: Context, version: str = "") -> CallerInfo:
             waiting_runs = str(value)
         elif key == TRACEPARENT:
             traceparent = str(value)
+        elif key == TRACESTATE:
+            tracestate = f"{tracestate},{value!s}"
         elif key == IDEMPOTENCY_KEY:
             if idempotency_key and str(value) != idempotency_key:
                 raise InvalidArgumentError("occurs twice with different values", field=IDEMPOTENCY_KEY)
             idempotency_key = str(value)
-    receive_origin(waiting_runs, traceparent)
+    receive_origin(waiting_runs, traceparent, tracestate)
     named = frozenset(filter(None, (each.strip() for each in extensions.split(",")))) if extensions else frozenset()
     call = current_call()
     principal, authenticated = ANONYMOUS_PRINCIPAL, False

@@ -12,7 +12,7 @@ import grpc.aio
 from protolink_grpc.auth.principal import ANONYMOUS
 from protolink_grpc.errors import InvalidArgumentError
 from protolink_grpc.net.response_headers import ResponseHeaders
-from protolink_grpc.net.trace_context import TRACEPARENT
+from protolink_grpc.net.trace_context import TRACEPARENT, TRACESTATE
 from protolink_grpc.net.tracing import WAITING_RUNS, receive_origin
 
 Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
@@ -131,4 +131,4 @@ def caller() -> str:
 def take_origin(context: "Context | None") -> None:
     """Read the origin of this call from the metadata and set it for the asyncio task, for calls that start a run."""
     metadata = read_metadata(context)
-    receive_origin(metadata.get(WAITING_RUNS, ""), metadata.get(TRACEPARENT, ""))
+    receive_origin(metadata.get(WAITING_RUNS, ""), metadata.get(TRACEPARENT, ""), metadata.get(TRACESTATE, ""))

@@ -19,7 +19,7 @@ from protolink_grpc.models.action import BudgetUsage
 from protolink_grpc.models.context import RunContext
 from protolink_grpc.models.failure import RUN_LOST
 from protolink_grpc.models.fold import TaskFold
-from protolink_grpc.net.trace_context import TRACEPARENT
+from protolink_grpc.net.trace_context import TRACEPARENT, TRACESTATE
 from protolink_grpc.net.tracing import WAITING_RUNS, receive_origin
 from protolink_grpc.wire.tasks import check_id
 from protolink_grpc.wire.typed_calls import (
@@ -64,7 +64,7 @@ def read_task_call(context: "Context | None") -> TaskCall:
         InvalidArgumentError: A value is invalid; names the entry.
     """
     headers = read_metadata(context)
-    receive_origin(headers.get(WAITING_RUNS, ""), headers.get(TRACEPARENT, ""))
+    receive_origin(headers.get(WAITING_RUNS, ""), headers.get(TRACEPARENT, ""), headers.get(TRACESTATE, ""))
     session_id, options = _read_id(headers, SESSION_ID), read_binary(context, RUN_OPTIONS)
     return TaskCall(
         _read_id(headers, REQUEST_ID),

@@ -43,7 +43,7 @@ from protolink_grpc.errors import (
 )
 from protolink_grpc.models.card import AgentCard
 from protolink_grpc.net.internal_errors import public_error
-from protolink_grpc.net.trace_context import TRACEPARENT
+from protolink_grpc.net.trace_context import TRACEPARENT, TRACESTATE
 from protolink_grpc.net.tracing import WAITING_RUNS, receive_origin
 from protolink_grpc.runtime.service import TaskService
 from protolink_grpc.state.control import StateControl
@@ -119,7 +119,8 @@ async def _read_call(guard: RequestGuard, verb: Verb, request: Request) -> VerbC
     if verb.method != "GET":
         check_json(request)
         raw = await guard.body(request)
-    receive_origin(request.headers.get(WAITING_RUNS, ""), request.headers.get(TRACEPARENT, ""))
+    headers = request.headers
+    receive_origin(headers.get(WAITING_RUNS, ""), headers.get(TRACEPARENT, ""), ",".join(headers.getlist(TRACESTATE)))
     data = await read_json(raw, max_complexity=guard.bounds.max_complexity) if raw else None
     return VerbCall(principal, data, params, request.headers.get("idempotency-key", ""), is_complex=is_complex(raw))
 
