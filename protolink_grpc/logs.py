@@ -2,16 +2,49 @@
 
 Text of callers enters a record as an argument, or as the message of an exception in a traceback. Arguments are escaped here, and
 tracebacks are escaped and indented, so that no line in them looks like a record. If one place in the code logs too often, further
-records are counted instead. The application configures handlers and levels.
+records are counted instead. Records have the ids of the current run. The application configures handlers and levels.
 """
 
 import logging
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 MAX_RECORDS, WINDOW_S = 60, 60.0
 """Most records that one place in the code may log per window; further records are counted. `WINDOW_S` is in seconds."""
+
+RUN_FIELDS = ("task_id", "run_id", "trace_id", "span_id")
+"""The attributes of a record with the ids of the current run."""
+
+_NO_RUN: Mapping[str, str] = dict.fromkeys(RUN_FIELDS, "")
+_readers: list[Callable[[], Mapping[str, str] | None]] = []
+
+
+def read_run_fields_with(read: Callable[[], Mapping[str, str] | None]) -> None:
+    """Set the function that returns the `RUN_FIELDS` of the current code, or None outside of a run. The runtime calls this once."""
+    _readers[:] = [read]
+
+
+def add_run_fields(record: logging.LogRecord) -> None:
+    """Set the `RUN_FIELDS` of a record that does not have them: those of the current run, or empty texts outside of one."""
+    if hasattr(record, "run_id"):
+        return
+    fields = _readers[0]() if _readers else None
+    for name, value in (fields or _NO_RUN).items():
+        record.__dict__.setdefault(name, value)
+
+
+class RunFieldsFilter(logging.Filter):
+    """Adds `task_id`, `run_id`, `trace_id` and `span_id` to the records of a handler, for example of the loggers of your tools.
+
+    They are those of the run that logs, and empty outside of a run, so a format such as `%(trace_id)s` works for all records. The
+    package's own loggers have them without it.
+    """
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        add_run_fields(record)
+        return True
+
 
 _CONTROLS = re.compile(
     "[\x00-\x1f\x7f-\x9f"  # C0, DEL, C1: terminal control characters
@@ -64,6 +97,7 @@ class RecordFilter(logging.Filter):
         if dropped is None:
             self.left_out += 1
             return False
+        add_run_fields(record)
         given = record.args if isinstance(record.args, tuple) else ()
         args = tuple(each if isinstance(each, int | float) else _EscapedValue(each) for each in given)
         record.args = args or record.args

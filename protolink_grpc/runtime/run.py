@@ -12,7 +12,7 @@ import concurrent.futures
 import hashlib
 import threading
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
@@ -30,7 +30,7 @@ from protolink_grpc.errors import (
     UnimplementedError,
     error_text,
 )
-from protolink_grpc.logs import get_logger
+from protolink_grpc.logs import get_logger, read_run_fields_with
 from protolink_grpc.models.action import ApprovalDecision, ApprovalRequest, BudgetUsage
 from protolink_grpc.models.artifact import Artifact
 from protolink_grpc.models.cancellation import CancellationToken
@@ -46,7 +46,7 @@ from protolink_grpc.models.part import Part
 from protolink_grpc.models.redaction import DEFAULT_REDACTION_POLICY, RedactionPolicy
 from protolink_grpc.models.task import Task
 from protolink_grpc.net.trace_context import TraceContext, span_id_of, trace_of, with_trace
-from protolink_grpc.net.tracing import WaitingRun, enter_run_trace, set_waiting_runs
+from protolink_grpc.net.tracing import WaitingRun, current_trace, enter_run_trace, set_waiting_runs
 from protolink_grpc.policy.budget import BudgetEnforcer, effective
 from protolink_grpc.runtime.actions.approvals import ApprovalHandler, answer_event, first_answer, seconds_left
 from protolink_grpc.runtime.facts import (
@@ -82,6 +82,18 @@ CANCEL_CHECK_S = 0.02
 T = TypeVar("T")
 
 _current: ContextVar["Run | None"] = ContextVar("plgrpc_run", default=None)
+
+
+def _run_fields() -> Mapping[str, str] | None:
+    """Return the ids of the current run for records of logs, or None outside of a run."""
+    run = _current.get()
+    if run is None:
+        return None
+    trace = current_trace() or trace_of(run.live.fold.context, run.task_id)
+    return {"task_id": run.task_id, "run_id": run.run_id, "trace_id": trace.trace_id, "span_id": trace.span_id}
+
+
+read_run_fields_with(_run_fields)
 
 
 def current_run() -> "Run | None":

@@ -1,5 +1,6 @@
 """Telemetry: hooks, local traces and OpenTelemetry, all computed from the logs of tasks."""
 
+from protolink_grpc.logs import RunFieldsFilter
 from protolink_grpc.telemetry.base import Telemetry
 from protolink_grpc.telemetry.local import (
     LocalTraceRecorder,
@@ -23,6 +24,7 @@ __all__ = [
     "MultiTelemetry",
     "OpenTelemetryTelemetry",
     "PrometheusTelemetry",
+    "RunFieldsFilter",
     "Span",
     "SpanEvent",
     "Telemetry",

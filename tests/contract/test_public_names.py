@@ -438,6 +438,7 @@ NAMES: dict[str, list[str]] = {
         "MultiTelemetry",
         "OpenTelemetryTelemetry",
         "PrometheusTelemetry",
+        "RunFieldsFilter",
         "Span",
         "SpanEvent",
         "Telemetry",

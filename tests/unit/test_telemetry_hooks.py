@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from protolink_grpc import Agent, InvalidArgumentError, Part, ScriptedLLM, Task, TaskState
+from protolink_grpc.logs import RUN_FIELDS, get_logger
 from protolink_grpc.models.redaction import DEFAULT_REDACTION_POLICY
-from protolink_grpc.telemetry import MultiTelemetry, Span, Telemetry
+from protolink_grpc.telemetry import MultiTelemetry, RunFieldsFilter, Span, Telemetry
 from protolink_grpc.telemetry.base import Telemetry as Base
 from protolink_grpc.telemetry.hooks import HOOKS
 from protolink_grpc.telemetry.worker import TelemetryWorker
@@ -268,3 +269,55 @@ def test_a_thread_is_not_started_before_the_first_task() -> None:
 
 def test_each_hook_exists() -> None:
     assert all(callable(getattr(Base, name)) for name in HOOKS)
+
+
+async def test_records_of_a_tool_have_the_ids_of_its_run_and_span(caplog: pytest.LogCaptureFixture) -> None:
+    class Spans(Telemetry):
+        def __init__(self) -> None:
+            self.ended: dict[str, Span] = {}
+
+        def on_span(self, span: Span) -> None:
+            self.ended[span.name] = span
+
+    telemetry, logger = Spans(), logging.getLogger("tools_of_a_user")
+    caplog.handler.addFilter(only_run_fields := RunFieldsFilter())
+    agent = Agent("clerk", telemetry=telemetry)
+
+    @agent.tool
+    async def awaited() -> str:
+        """Log on the event loop."""
+        logger.warning("awaited")
+        return "done"
+
+    @agent.tool
+    def threaded() -> str:
+        """Log in a thread."""
+        logger.warning("threaded")
+        return "done"
+
+    for name in ("awaited", "threaded"):
+        await agent.run_task(Task.create_tool_call(name))
+    await agent.aclose()
+    logger.warning("outside")
+    caplog.handler.removeFilter(only_run_fields)
+    records = {record.getMessage(): record for record in caplog.records}
+    for name in ("awaited", "threaded"):
+        span, record = telemetry.ended[name], vars(records[name])
+        assert [record[each] for each in RUN_FIELDS] == [span.task_id, span.run_id, span.trace_id, span.span_id]
+    assert [vars(records["outside"])[each] for each in RUN_FIELDS] == [""] * 4
+
+
+async def test_records_of_the_package_have_the_ids_of_the_run_without_telemetry(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    class Logging(Agent):
+        async def handle_task(self, task: Task) -> Task:
+            get_logger("protolink_grpc.of_a_run").warning("inside")
+            return task.complete("done")
+
+    agent = Logging("clerk")
+    task = await agent.run_task(Task.create("go"))
+    await agent.aclose()
+    (record,) = [each for each in caplog.records if each.getMessage() == "inside"]
+    assert (vars(record)["task_id"], vars(record)["trace_id"]) == (task.id, task.id.replace("-", ""))
+    assert (bool(vars(record)["run_id"]), vars(record)["span_id"]) == (True, "")
