@@ -27,6 +27,7 @@ from protolink_grpc import (
 )
 from protolink_grpc.models.events import LlmCallCompleted, LlmCallStarted
 from protolink_grpc.storage.port import TaskStore
+from protolink_grpc.telemetry import Telemetry
 
 REPLY_CHARACTERS = 100
 """Length of the input that an answer repeats, so that the 64 KiB cases measure the input only."""
@@ -70,8 +71,15 @@ class SlowAgent(Agent):
 class EchoAgent(Agent):
     """The simplest agent: it completes each task with one answer."""
 
-    def __init__(self, store: TaskStore, url: str = ANY_PORT, http: HttpOptions | None = None) -> None:
-        super().__init__(_card("echo", url), store=store, limits=Limits(max_concurrency=256), http=http)
+    def __init__(
+        self,
+        store: TaskStore,
+        url: str = ANY_PORT,
+        http: HttpOptions | None = None,
+        telemetry: Telemetry | None = None,
+    ) -> None:
+        limits = Limits(max_concurrency=256)
+        super().__init__(_card("echo", url), store=store, limits=limits, http=http, telemetry=telemetry)
 
     async def handle_task(self, task: Task) -> Task:
         return task.complete(_reply(task.messages[-1].parts[0].content))

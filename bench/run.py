@@ -14,7 +14,22 @@ from dataclasses import replace
 from fnmatch import fnmatch
 from pathlib import Path
 
-from bench import a2a, cancel, clients, flows, history, local, process, protolink, registry, send, steps, streams, typed
+from bench import (
+    a2a,
+    cancel,
+    clients,
+    flows,
+    history,
+    local,
+    process,
+    protolink,
+    registry,
+    send,
+    steps,
+    streams,
+    telemetry,
+    typed,
+)
 from bench.plan import QUICK, Plan, print_progress
 from bench.profiles import profile
 from bench.report import print_table, write_json
@@ -38,6 +53,7 @@ GROUPS: dict[str, Callable[[Plan], Awaitable[list[Row]]]] = {
     "sse-idle": a2a.sse_idle,
     "protolink": protolink.protolink,
     "typed": typed.typed,
+    "telemetry": telemetry.telemetry,
     "clients": clients.clients,
 }
 

@@ -20,6 +20,7 @@ from bench.commands import USAGE, Commands, answer_commands
 from protolink_grpc import MemoryStore, Registry, SQLiteStore
 from protolink_grpc.net.event_loops import run_server
 from protolink_grpc.storage.port import TaskStore
+from protolink_grpc.telemetry import OpenTelemetryTelemetry
 
 Options = argparse.Namespace
 Urls = list[str]
@@ -56,6 +57,15 @@ def _store(options: Options) -> TaskStore:
 @asynccontextmanager
 async def _echo(options: Options) -> AsyncIterator[Urls]:
     async with EchoAgent(_store(options)) as agent:
+        yield [agent.card.url]
+
+
+@asynccontextmanager
+async def _traced(options: Options) -> AsyncIterator[Urls]:
+    from opentelemetry.sdk.trace import SpanProcessor  # here, so that the other processes do not load the SDK
+
+    # A processor that does nothing: the cost of the telemetry without that of an exporter.
+    async with EchoAgent(_store(options), telemetry=OpenTelemetryTelemetry(SpanProcessor())) as agent:
         yield [agent.card.url]
 
 
@@ -125,6 +135,7 @@ KINDS: dict[str, Callable[[Options], AbstractAsyncContextManager[Urls]]] = {
     "bare-adder": _bare_adder,
     "echo-memory": _echo,
     "echo-sqlite": _echo,
+    "traced-memory": _traced,
     "slow-memory": _slow,
     "tool-memory": _tool,
     "log-memory": _log,

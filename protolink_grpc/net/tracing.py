@@ -5,7 +5,7 @@ The latter are for the peer's admission (`runtime.slots`): a run must not wait f
 """
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
@@ -27,7 +27,28 @@ WaitingRun = tuple[str, str]
 _waiting: ContextVar[tuple[WaitingRun, ...]] = ContextVar("plgrpc_waiting_runs", default=())
 
 
-_current: ContextVar[TraceContext | None] = ContextVar("plgrpc_trace", default=None)
+class _RunTrace:
+    """The trace context of a run, computed at its first use: most runs make no call that needs it."""
+
+    __slots__ = ("_find", "_found")
+
+    def __init__(self, find: Callable[[], TraceContext]) -> None:
+        self._find = find
+        self._found: TraceContext | None = None
+
+    def get(self) -> TraceContext:
+        if self._found is None:
+            self._found = self._find()
+        return self._found
+
+
+_current: ContextVar[TraceContext | _RunTrace | None] = ContextVar("plgrpc_trace", default=None)
+
+
+def _own_trace() -> TraceContext | None:
+    """Return the trace context that was set for the current code."""
+    current = _current.get()
+    return current.get() if isinstance(current, _RunTrace) else current
 
 
 def is_tracing() -> bool:
@@ -41,12 +62,12 @@ def is_tracing() -> bool:
 
 def caller_trace() -> TraceContext | None:
     """Return the trace context of the caller, for the work that it requests; None without one."""
-    return _current.get() or _otel_trace()
+    return _own_trace() or _otel_trace()
 
 
 def current_trace() -> TraceContext | None:
     """Return the trace context of the current code, for the calls that it makes: a span, else that of its caller, else None."""
-    return _otel_trace() or _current.get()
+    return _otel_trace() or _own_trace()
 
 
 def _otel_trace() -> TraceContext | None:
@@ -68,10 +89,20 @@ def receive_trace(header: str, state: str = "") -> None:
 
 
 def enter_run_trace(trace: TraceContext | None) -> None:
-    """Set the trace context of a run. It is never reset, because each run has its own asyncio task."""
+    """Set the trace context of a run without a span: its caller's. It is never reset, because each run has its own asyncio task."""
     _set(trace)
-    if trace is not None and trace.has_spans:
-        _attach(trace)
+
+
+def enter_run_span(find: Callable[[], TraceContext]) -> None:
+    """Set the trace context of a run with a span. It is never reset.
+
+    Args:
+        find: Returns the context; called at most once.
+    """
+    run = _RunTrace(find)
+    _current.set(run)
+    if is_tracing():
+        _attach(run.get())
 
 
 def _set(trace: TraceContext | None) -> None:
@@ -95,7 +126,7 @@ def _attach(trace: TraceContext) -> Any:
 @contextmanager
 def action_trace(action_id: str) -> Iterator[None]:
     """Make the span of an action current, if the run has one."""
-    run = _current.get()
+    run = _own_trace()
     if run is None or not run.has_spans:
         yield
         return

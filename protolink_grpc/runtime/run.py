@@ -46,7 +46,7 @@ from protolink_grpc.models.part import Part
 from protolink_grpc.models.redaction import DEFAULT_REDACTION_POLICY, RedactionPolicy
 from protolink_grpc.models.task import Task
 from protolink_grpc.net.trace_context import TraceContext, span_id_of, trace_of, with_trace
-from protolink_grpc.net.tracing import WaitingRun, current_trace, enter_run_trace, set_waiting_runs
+from protolink_grpc.net.tracing import WaitingRun, current_trace, enter_run_span, enter_run_trace, set_waiting_runs
 from protolink_grpc.policy.budget import BudgetEnforcer, effective
 from protolink_grpc.runtime.actions.approvals import ApprovalHandler, answer_event, first_answer, seconds_left
 from protolink_grpc.runtime.facts import (
@@ -614,15 +614,15 @@ class Run(Emitter):
         self._loop, self._thread = asyncio.get_running_loop(), threading.get_ident()
         _current.set(self)
         set_waiting_runs((*self._waiting_runs, (self.live.agent_name, self.run_id)))
-        enter_run_trace(self._own_trace())
+        if self._host.has_spans:
+            enter_run_span(self._span_trace)
+        else:
+            enter_run_trace(TraceContext.stored(self.live.fold.context))
         self._since = time.monotonic()
 
-    def _own_trace(self) -> TraceContext | None:
-        """Return the trace context for the calls of this run: its own span, or the caller's if the run has no span."""
-        context = self.live.fold.context
-        if self._host.has_spans:
-            return trace_of(context, self.task_id).within(span_id_of(self.task_id, self.run_id))
-        return TraceContext.stored(context)
+    def _span_trace(self) -> TraceContext:
+        """Return the trace context within the span of this run."""
+        return trace_of(self.live.fold.context, self.task_id).within(span_id_of(self.task_id, self.run_id))
 
     def wait_for(self, work: Coroutine[Any, Any, T]) -> T:
         """Execute a coroutine on the run's event loop and wait for its result, from another thread. Canceled with the run.

@@ -1,6 +1,6 @@
 """From spans to the hooks of a telemetry, with the content that it may get."""
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -57,7 +57,7 @@ class RunHooks:
         redaction: Removes secrets from the content.
     """
 
-    def __init__(self, wanted: frozenset[str], captures: bool, redaction: RedactionPolicy) -> None:
+    def __init__(self, wanted: Container[str], captures: bool, redaction: RedactionPolicy) -> None:
         self._wanted = wanted
         self._captures = captures
         self._redact = redaction.redact

@@ -33,6 +33,12 @@ FLUSH_TIMEOUT_MS = 3000
 
 _KINDS = {"run": SpanKind.SERVER, "agent_call": SpanKind.CLIENT, "llm": SpanKind.CLIENT}
 
+_SAMPLED, _NOT_SAMPLED, _UNSET = (
+    TraceFlags(TraceFlags.SAMPLED),
+    TraceFlags(TraceFlags.DEFAULT),
+    Status(StatusCode.UNSET),
+)
+
 _NO_ERRORS = frozenset({"canceled", "interrupted"})
 """Errors of spans that do not count as failures."""
 
@@ -71,7 +77,7 @@ class SpanExport:
 
     def _readable(self, span: Span) -> ReadableSpan:
         is_failure = bool(span.error) and span.error not in _NO_ERRORS
-        status = Status(StatusCode.ERROR, span.message or None) if is_failure else Status(StatusCode.UNSET)
+        status = Status(StatusCode.ERROR, span.message or None) if is_failure else _UNSET
         return ReadableSpan(
             genai.name_of(span),
             context=_context(span, span.span_id, is_remote=False),
@@ -147,7 +153,7 @@ class _Meters:
 
 
 def _context(span: Span, span_id: str, *, is_remote: bool) -> SpanContext:
-    flags = TraceFlags(TraceFlags.SAMPLED if span.is_sampled else TraceFlags.DEFAULT)
+    flags = _SAMPLED if span.is_sampled else _NOT_SAMPLED
     state = TraceState.from_header([span.trace_state]) if span.trace_state else None
     return SpanContext(int(span.trace_id, 16), int(span_id, 16), is_remote, flags, state)
 

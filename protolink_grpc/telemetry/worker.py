@@ -13,7 +13,7 @@ import threading
 import time
 import weakref
 from collections import OrderedDict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from queue import SimpleQueue
@@ -39,7 +39,7 @@ from protolink_grpc.models.events import (
 from protolink_grpc.models.lifecycle import INTERRUPTED, TERMINAL
 from protolink_grpc.models.redaction import RedactionPolicy
 from protolink_grpc.models.task import Task
-from protolink_grpc.runtime.log import AppendedFacts
+from protolink_grpc.runtime.log import AppendedFacts, Fact
 from protolink_grpc.runtime.service import ServiceGauges, TaskService
 from protolink_grpc.telemetry.base import Telemetry
 from protolink_grpc.telemetry.hooks import HOOKS, HookCall, RunHooks
@@ -82,23 +82,25 @@ _READ = frozenset(
 """Kinds of payloads that telemetry reads. Others, such as progress reports, are not queued."""
 
 
+_ENDS = TERMINAL | INTERRUPTED
+
+
 @dataclass(slots=True)  # not frozen, which would take four times as long to make
 class _Append:
-    """The facts of one append.
+    """The facts of one append, with values of the fold, which may change before the thread reads them.
 
     Args:
-        facts: Each a payload with its action id.
         context: The context of the task after the facts.
         asked: Unanswered approvals with the times of their requests, if a run takes over from an earlier one.
         task: The task, if the telemetry captures content and a run begins or ends; None otherwise.
     """
 
-    task_id: str
+    facts: Sequence[Fact]
     run_id: str
+    micros: int
+    task_id: str
     agent_name: str
     session_id: str
-    micros: int
-    facts: Sequence[tuple[Any, str]]
     context: RunContext | None
     asked: Sequence[tuple[ApprovalRequest, int]] = ()
     task: Task | None = None
@@ -165,51 +167,54 @@ class TelemetryWorker:
     # -- on the event loop of the agent ----------------------------------------------------------------------------------
 
     def observe(self, appended: AppendedFacts) -> None:
-        """Queue the facts of an append; an `AppendObserver`."""
-        facts: list[tuple[Any, str]] = []
+        """Queue the facts of an append; an `AppendObserver`. It only notes what the fold has now; the thread does the rest."""
         for fact in appended.facts:
-            payload, action_id = (fact.payload, fact.action_id) if isinstance(fact, RunEvent) else (fact, "")
-            if payload.__class__ in _READ:
-                facts.append((payload, action_id))
-            elif isinstance(fact, RunEvent) and is_step(fact):
-                facts.append((fact, ""))
-        if not facts:
+            if fact.__class__ in _READ or (isinstance(fact, RunEvent) and _is_read(fact)):
+                break
+        else:
             return
-        if self._hangs or self._queue.qsize() >= self._max_queued:
-            self.dropped += 1
-            if self.dropped == 1 and not self._hangs:
-                log.warning(
-                    "the telemetry %s of agent %s is too slow or hangs: its queue of %d appends is full, further ones are lost",
-                    type(self.telemetry).__name__,
-                    appended.fold.agent_name,
-                    self._max_queued,
-                )
+        queue, fold = self._queue, appended.fold
+        if self._hangs or queue.qsize() >= self._max_queued:
+            self._drop(fold.agent_name)
             return
-        self._queue.put(self._append_of(appended, facts))
+        is_captured = self.telemetry.capture_content
+        asked, task = self._state_of(appended) if is_captured or fold.asked else ((), None)
+        queue.put(
+            _Append(
+                appended.facts,
+                appended.run_id,
+                appended.micros,
+                fold.task_id,
+                fold.agent_name,
+                fold.session_id,
+                fold.context,
+                asked,
+                task,
+            )
+        )
         if self._thread is None:
             self._start()
 
-    def _append_of(self, appended: AppendedFacts, facts: Sequence[tuple[Any, str]]) -> _Append:
-        fold = appended.fold
-        asked: list[tuple[ApprovalRequest, int]] = []
-        task = None
-        for payload, _ in facts:
+    def _drop(self, agent_name: str) -> None:
+        self.dropped += 1
+        if self.dropped == 1 and not self._hangs:
+            log.warning(
+                "the telemetry %s of agent %s is too slow or hangs: its queue of %d appends is full, further ones are lost",
+                type(self.telemetry).__name__,
+                agent_name,
+                self._max_queued,
+            )
+
+    def _state_of(self, appended: AppendedFacts) -> "tuple[Sequence[tuple[ApprovalRequest, int]], Task | None]":
+        """Return the unanswered approvals of a run that begins, and the task if a run begins or ends and content is captured."""
+        fold, asked, task = appended.fold, list[tuple[ApprovalRequest, int]](), None
+        for payload in appended.payloads:
             if isinstance(payload, TaskSubmitted | TaskStatusChanged):
                 if isinstance(payload, TaskStatusChanged) and payload.attempt and fold.pending_approvals:
                     asked = [(request, fold.asked[key][1]) for key, request in fold.pending_approvals.items()]
                 if self.telemetry.capture_content:
                     task = fold.to_task(changes=0)
-        return _Append(
-            fold.task_id,
-            appended.run_id,
-            fold.agent_name,
-            fold.session_id,
-            appended.micros,
-            facts,
-            fold.context,
-            asked,
-            task,
-        )
+        return asked, task
 
     def _start(self) -> None:
         self._closing = threading.Event()
@@ -258,9 +263,9 @@ class TelemetryWorker:
                 closing.wait(BATCH_S)
         for followed in self._tasks.values():
             for span in followed.reader.end(time.time_ns() // 1000):
-                self._call(followed.hooks.calls(span, None), followed.context)
+                self._call(followed.hooks.calls(span, None), followed)
         self._tasks.clear()
-        self._call([("flush", ())], contextvars.copy_context())
+        self._call([("flush", ())], _FollowedTask(SpanReader("", ""), self._run_hooks()))
         if self._runner is not None:
             self._runner.close()
             self._runner = None
@@ -268,11 +273,22 @@ class TelemetryWorker:
 
     def _read(self, append: _Append) -> None:
         followed = self._follow(append)
-        for payload, action_id in append.facts:
-            for span in followed.reader.read(payload, append.run_id, append.micros, action_id):
-                self._call(followed.hooks.calls(span, append.task), followed.context)
-            self._call(followed.hooks.notes(payload, followed.reader.run), followed.context)
-            if isinstance(payload, TaskStatusChanged) and payload.new_state in TERMINAL | INTERRUPTED:
+        reader, hooks = followed.reader, followed.hooks
+        run_id, micros = append.run_id, append.micros
+        for fact in append.facts:
+            payload: Any = fact
+            action_id = ""
+            if isinstance(fact, RunEvent):
+                if not _is_read(fact):
+                    continue
+                payload, action_id = (fact, "") if is_step(fact) else (fact.payload, fact.action_id)
+            elif fact.__class__ not in _READ:
+                continue
+            for span in reader.read(payload, run_id, micros, action_id):
+                self._call(hooks.calls(span, append.task), followed)
+            if isinstance(payload, NOTED):
+                self._call(hooks.notes(payload, reader.run), followed)
+            elif isinstance(payload, TaskStatusChanged) and payload.new_state in _ENDS:
                 self._tasks.pop(append.task_id, None)
 
     def _follow(self, append: _Append) -> _FollowedTask:
@@ -284,22 +300,25 @@ class TelemetryWorker:
             )
             for request, micros in append.asked:
                 reader.add_pending(request, append.run_id, micros)
-            hooks = RunHooks(self._hooks, captures, self._redaction)
-            followed = self._tasks[append.task_id] = _FollowedTask(reader, hooks)
+            followed = self._tasks[append.task_id] = _FollowedTask(reader, self._run_hooks())
             if len(self._tasks) > MAX_TASKS:
                 self._tasks.popitem(last=False)
         else:
             self._tasks.move_to_end(append.task_id)
         return followed
 
-    def _call(self, calls: Iterable[HookCall], context: contextvars.Context) -> None:
+    def _run_hooks(self) -> RunHooks:
+        return RunHooks(self._hooks.keys(), self.telemetry.capture_content, self._redaction)
+
+    def _call(self, calls: Iterable[HookCall], followed: _FollowedTask) -> None:
         for name, arguments in calls:
-            if name not in self._hooks:
+            hook = self._hooks.get(name)
+            if hook is None:
                 continue
             try:
-                result = context.run(getattr(self.telemetry, name), *arguments)
-                if inspect.isawaitable(result):
-                    self._wait(result, context)
+                result = followed.context.run(hook, *arguments)
+                if result is not None and inspect.isawaitable(result):
+                    self._wait(result, followed.context)
             except BaseException:  # of any kind, SystemExit too: the thread continues
                 self._log_failure(name)
 
@@ -327,9 +346,14 @@ def workers_of(telemetry: Telemetry | None, redaction: RedactionPolicy) -> list[
     return [] if telemetry is None else [TelemetryWorker(telemetry, redaction)]
 
 
-def _overridden(telemetry: Telemetry) -> frozenset[str]:
+def _overridden(telemetry: Telemetry) -> dict[str, Callable[..., Any]]:
+    """Return the hooks that the telemetry overrides, by name."""
     kind = type(telemetry)
-    return frozenset(name for name in HOOKS if getattr(kind, name) is not getattr(Telemetry, name))
+    return {name: getattr(telemetry, name) for name in HOOKS if getattr(kind, name) is not getattr(Telemetry, name)}
+
+
+def _is_read(event: RunEvent) -> bool:
+    return event.payload.__class__ in _READ or is_step(event)
 
 
 def _resolve(done: "threading.Event | asyncio.Future[None]") -> None:
