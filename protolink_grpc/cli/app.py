@@ -16,6 +16,7 @@ import typer
 from protolink_grpc.cli import output
 from protolink_grpc.cli.approvals_app import approvals_app
 from protolink_grpc.cli.conformance_app import conformance_app
+from protolink_grpc.cli.eval_app import evaluate
 from protolink_grpc.cli.failure import CommandError, ExitCode, ReaderGoneError, command_error, usage_error
 from protolink_grpc.cli.gen_app import gen
 from protolink_grpc.cli.proto_app import proto_app
@@ -53,6 +54,7 @@ app.add_typer(state_app, name="state")
 app.add_typer(conformance_app, name="conformance")
 app.add_typer(proto_app, name="proto")
 app.command()(gen)
+app.command("eval")(evaluate)
 
 AgentArgument = Annotated[str, typer.Argument(metavar="AGENT", help="URL (grpc://host:port), or name in the registry.")]
 TaskArgument = Annotated[str, typer.Argument(metavar="TASK_ID", help="Id of the task.")]

@@ -2,7 +2,7 @@
 
 from protolink_grpc.cli.connect import run
 from protolink_grpc.cli.failure import CommandError
-from protolink_grpc.cli.serve_command import load_agent
+from protolink_grpc.cli.load import load_agent
 from protolink_grpc.storage import SQLiteStore
 
 

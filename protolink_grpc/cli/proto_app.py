@@ -47,7 +47,7 @@ def export(
     An existing file is the contract: fields keep their numbers, the numbers of removed fields are reserved, and changes that break
     callers with older stubs are refused. Serve it with Agent(..., typed=FILE).
     """
-    from protolink_grpc.cli.serve_command import load_agent
+    from protolink_grpc.cli.load import load_agent
     from protolink_grpc.typed.proto_source import compile_proto
     from protolink_grpc.typed.service import export_proto, file_name
 

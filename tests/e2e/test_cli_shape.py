@@ -53,6 +53,7 @@ COMMANDS = [
     ["conformance"],
     ["conformance", "serve"],
     ["conformance", "run"],
+    ["eval"],
     ["gen"],
     ["proto"],
     ["proto", "export"],

@@ -93,6 +93,28 @@ rejected - the reviewers do not like it
 tool.call 'pay': {"amount":5} (pay: approval required by rule 'pay')
 paid 5
 """,
+    "evaluate.py": """\
+CASE  PASSED  LOW  FAILED  MEAN
+sum      3/3    -       -  1.00
+name     3/3    -       -  1.00
+
+SCORER       PASSED  RATE  MEAN  ERRORS
+exact_match     6/6  1.00  1.00       -
+short           6/6  1.00  1.00       -
+
+Samples: 6: 6 passed, 0 scored too low, 0 failed
+Pass rate: 1.00
+Usage: 9 model calls, 3 tool calls, 438 tokens in, 33 out
+
+Regressions:
+  CASE  BEFORE  NOW  CHANGE
+  name     3/3  0/3   clear
+
+Compared: 1 regression, 0 improvements, 1 unchanged
+Passed in total: 6/6 before, 3/6 now: may be noise, p=0.09
+
+used the tool: True
+""",
     "golden_run.py": """\
 run 1: golden
 run 2: golden
