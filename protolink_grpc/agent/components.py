@@ -9,6 +9,7 @@ from protolink_grpc.agent.local_agent import PRINCIPAL
 from protolink_grpc.agent.mcp_tools import AttachedServers
 from protolink_grpc.errors import InvalidArgumentError
 from protolink_grpc.llms.base import LLM
+from protolink_grpc.llms.context_policy import context_policy_of
 from protolink_grpc.llms.factory import create_llm
 from protolink_grpc.llms.loop_host import InferSettings
 from protolink_grpc.models.action import RunAction
@@ -67,6 +68,7 @@ class AgentComponents:
             instructions=model.system_prompt or "",
             settings=settings,
             conversations=self._conversations,
+            context_policy=context_policy_of(model.context_policy),
         )
         self.executor = DefaultHandler(self.actions, self.model)
         self.mcp: AttachedServers | None = None

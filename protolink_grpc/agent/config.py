@@ -16,6 +16,7 @@ from protolink_grpc.edges.grpc.app import ServerOptions
 from protolink_grpc.edges.http.options import HttpOptions
 from protolink_grpc.errors import InvalidArgumentError, UnimplementedError
 from protolink_grpc.llms.base import LLM
+from protolink_grpc.llms.context_policy import ContextSetting
 from protolink_grpc.llms.loop_host import InferSettings
 from protolink_grpc.models.arguments import checks_fields
 from protolink_grpc.models.context import RunBudget
@@ -41,11 +42,13 @@ class ModelConfig:
         llm: The model for `infer` parts and user messages: a result of `create_llm`, or its argument, such as "openai:gpt-4o".
         system_prompt: Instructions for the model.
         infer: Limits and options of the inference loop.
+        context_policy: Limits of the model's prompts; "auto" follows the model's context window. None means no limits.
     """
 
     llm: LLM | str | None = None
     system_prompt: str | None = None
     infer: InferSettings | None = None
+    context_policy: ContextSetting = "auto"
 
 
 @checks_fields
@@ -189,6 +192,7 @@ class FlatSettings(TypedDict, total=False):
     """
 
     infer: InferSettings | None
+    context_policy: ContextSetting
     tool_timeout_s: float | None
     max_sync_workers: int
     skills: Literal["auto", "fixed"]
@@ -219,7 +223,6 @@ class FlatSettings(TypedDict, total=False):
     observers: Sequence[AppendObserver]
 
     verbosity: Any
-    context_policy: Any
     discovery_ttl: Any
     durability: Any
     execution_version: Any

@@ -1,6 +1,7 @@
 """Language models behind one interface, and the inference loop."""
 
 from protolink_grpc.llms.base import LLM
+from protolink_grpc.llms.context_policy import ContextPolicy
 from protolink_grpc.llms.factory import create_llm
 from protolink_grpc.llms.loop_host import InferSettings
 from protolink_grpc.llms.mock import MockLLM, ScriptedLLM
@@ -18,6 +19,7 @@ from protolink_grpc.models.media import Media
 
 __all__ = [
     "LLM",
+    "ContextPolicy",
     "InferSettings",
     "LLMModelProfile",
     "LanguageModel",

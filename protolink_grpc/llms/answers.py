@@ -20,6 +20,9 @@ DELEGATE_TOOL = "delegate_to_agent"
 AGENT_TOOL = "call_agent_tool"
 """The tool that calls a tool of another agent: `{agent, tool, args}`. Reserved as well."""
 
+READ_ARTIFACT = "read_context_artifact"
+"""The tool that reads a shortened result: `{name, offset, limit}`. Reserved as well."""
+
 RAW_ARGUMENTS = "raw_arguments"
 """Key in the metrics of a completed call: call id -> arguments that are not a JSON object, as the model wrote them."""
 

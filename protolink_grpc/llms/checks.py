@@ -9,7 +9,7 @@ from functools import lru_cache
 from typing import Any, Protocol
 
 from protolink_grpc.errors import InvalidArgumentError, ToolRejectedError
-from protolink_grpc.llms.answers import AGENT_TOOL, DELEGATE_TOOL, ActionParseError, parse_json
+from protolink_grpc.llms.answers import AGENT_TOOL, DELEGATE_TOOL, READ_ARTIFACT, ActionParseError, parse_json
 from protolink_grpc.llms.loop_host import ActionCall
 from protolink_grpc.llms.port import ModelToolCall, ToolSpec
 from protolink_grpc.models.card import AgentCard, AgentSkill
@@ -40,8 +40,8 @@ class ActionCheck:
         self.peers = {peer.name: peer for peer in peers if peer.name != agent_name}
         self._agent_name = agent_name
         self._compiled: dict[str, Schema | None] = {}
-        if taken := RESERVED_TOOLS & self.tools.keys():
-            raise InvalidArgumentError(f"the name '{min(taken)}' is reserved for delegation", field="tools")
+        if taken := (RESERVED_TOOLS | {READ_ARTIFACT}) & self.tools.keys():
+            raise InvalidArgumentError(f"the name '{min(taken)}' is reserved for a tool of the runtime", field="tools")
 
     def check_call(self, call: ModelToolCall, position: str, step: int) -> ActionCall:
         """Check a call and convert it to an action. Raises ToolRejectedError, which names the problem."""

@@ -24,12 +24,14 @@ from protolink_grpc.models.action import BudgetDecision
 from protolink_grpc.models.context import RunContext
 from protolink_grpc.models.events import (
     BudgetReported,
+    ContextCompacted,
     ContextPrepared,
     LlmCallCompleted,
     LlmCallFailed,
     LlmCallStarted,
     LlmStep,
     Payload,
+    RunEvent,
     Severity,
     type_of,
 )
@@ -93,7 +95,14 @@ class DirectLoopHost:
         if self._context.canceled:
             raise asyncio.CancelledError(self._context.cancel_reason or "the context is canceled")
 
-    async def report(self, payload: Payload, *, severity: Severity = "info", summary: str = "") -> None:
+    async def report(
+        self,
+        payload: Payload,
+        *,
+        severity: Severity = "info",
+        summary: str = "",
+        metadata: Mapping[str, Any] | None = None,
+    ) -> None:
         if self._event_callback is None:
             return
         if isinstance(payload, ContextPrepared):
@@ -120,6 +129,9 @@ class DirectLoopHost:
 
     def recorded_files(self, call_id: str) -> Sequence[Media]:
         return self._files.get(call_id, ())
+
+    def decided(self, key: str) -> RunEvent | None:
+        return None
 
     async def act(self, calls: Sequence[ActionCall]) -> list[Observation]:
         for call in calls:
@@ -205,6 +217,8 @@ class DirectLoopHost:
                 return {"type": "llm_call_started", **_to_dict(payload), "streaming": self._streaming}
             case LlmCallCompleted():
                 return {"type": "llm_call_completed", **_to_dict(payload)}
+            case ContextCompacted():
+                return {"type": "context_compacted", **payload.to_dict()}
             case BudgetReported():
                 return {"type": type_of(payload).replace(".", "_"), "decision": payload.decision.to_dict()}
             case _:

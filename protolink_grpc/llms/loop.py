@@ -10,10 +10,12 @@ import hashlib
 import random
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from itertools import count
 from typing import Any
 
 from protolink_grpc.errors import (
+    ContextLimitError,
     InferParseError,
     InvalidAgentResponseError,
     RepeatedActionError,
@@ -22,6 +24,7 @@ from protolink_grpc.errors import (
 )
 from protolink_grpc.llms.answers import (
     FILES,
+    READ_ARTIFACT,
     ActionParseError,
     FinalAnswer,
     RequestedActions,
@@ -29,6 +32,7 @@ from protolink_grpc.llms.answers import (
     read_native,
 )
 from protolink_grpc.llms.checks import INVALID_ARGUMENTS, RESERVED_TOOLS, ActionCheck, OutputCheck
+from protolink_grpc.llms.context_window import ContextWindow
 from protolink_grpc.llms.loop_host import (
     ActionCall,
     ActionKind,
@@ -41,9 +45,9 @@ from protolink_grpc.llms.loop_host import (
 )
 from protolink_grpc.llms.manifest import ContextMeter, profile_of
 from protolink_grpc.llms.model_call import ModelCaller
-from protolink_grpc.llms.port import LanguageModel, ModelToolCall
+from protolink_grpc.llms.port import LanguageModel, ModelRequest, ModelToolCall
 from protolink_grpc.llms.prompt import build_prompt, delegation_tools
-from protolink_grpc.llms.transcript import Transcript
+from protolink_grpc.llms.transcript import Transcript, render_message
 from protolink_grpc.models.events import LlmCallCompleted, LlmStep
 from protolink_grpc.models.json_value import canonical_json, to_json
 from protolink_grpc.models.media import Media
@@ -86,37 +90,32 @@ class Inference:
         self._request = request
         self._settings = request.settings
         self._host = host
-        self._native = model.native_tools
+        self._native = native = model.native_tools
         self._check = ActionCheck(request.tools, request.peers, request.agent_name)
         self._output = None if request.output_schema is None else OutputCheck(request.output_schema)
-        prompt = build_prompt(request, native_tools=self._native)
-        declared, delegation = (request.tools, delegation_tools(request)) if self._native else ((), ())
+        prompt = build_prompt(request, native_tools=native)
+        declared, delegation = (request.tools, delegation_tools(request)) if native else ((), ())
         meter = ContextMeter(
             profile_of(model).estimate_tokens,
             sections=prompt.sections,
             declared=declared,
             delegation=delegation,
-            history=request.history,
             query=request.query,
             media=request.media,
         )
-        self._caller = ModelCaller(
+        self._system, self._tools = prompt.system, (*declared, *delegation)
+        self._caller = ModelCaller(model, request, host, meter=meter, sleep=sleep, jitter=jitter)
+        self._window = ContextWindow(
             model,
-            request,
+            request.context_policy,
             host,
-            system=prompt.system,
-            tools=(*declared, *delegation),
             meter=meter,
-            sleep=sleep,
-            jitter=jitter,
+            render=partial(render_message, native=native),
+            summarize=self._caller.summarize,
+            max_output_tokens=self._settings.max_output_tokens,
         )
         self._transcript = Transcript(
-            native=self._native,
-            history=request.history,
-            data=prompt.data,
-            query=request.query,
-            meter=meter,
-            media=request.media,
+            self._window, history=request.history, data=prompt.data, query=request.query, media=request.media
         )
         self._files: list[Media] = []
         self._failures = 0
@@ -130,6 +129,7 @@ class Inference:
             InferParseError: Too many consecutive answers without a valid action.
             ToolCorrectionLimitError: Too many consecutive rejected calls of one tool.
             BudgetExceededError: A limit of the run is reached. The number of steps has no other limit.
+            ContextLimitError: Even the smallest prompt does not fit, or the provider refused a prompt that was shortened.
             ModelError: The model call failed.
             RepeatedActionError: The model repeats the same actions with the same results.
             CancelledError: The run was canceled.
@@ -139,8 +139,9 @@ class Inference:
             call_id = f"{self._request.key}/{step}"
             answer = self._host.recorded(call_id)
             round_ = _Round(self._host, step, call_id, replayed=answer is not None)
+            await self._window.fit(step, call_id, replayed=answer is not None)
             if answer is None:
-                answer = await self._caller.answer(step, call_id, self._transcript.prompt)
+                answer = await self._call_model(step, call_id)
             files = self._host.recorded_files(call_id) if FILES in answer.metrics else ()
             self._files += files
             try:
@@ -153,6 +154,17 @@ class Inference:
                 continue
             await self._act(read, answer, round_, files)
         raise AssertionError("count() has no end")
+
+    async def _call_model(self, step: int, call_id: str) -> LlmCallCompleted:
+        async def shorten(refused: ContextLimitError) -> ModelRequest:
+            await self._window.make_room(step, call_id, refused)
+            return self._build_prompt()
+
+        return await self._caller.answer(step, call_id, self._build_prompt(), shorten)
+
+    def _build_prompt(self) -> ModelRequest:
+        window = self._window
+        return self._caller.prompt(self._system, window.messages, (*self._tools, *window.tools))
 
     def _read(self, answer: LlmCallCompleted) -> FinalAnswer | RequestedActions:
         if FILES in answer.metrics and not answer.text.strip() and not answer.tool_calls:
@@ -183,7 +195,7 @@ class Inference:
         calls = requested.calls
         self._transcript.add_calls(calls, requested.thought, files)
         checked = [self._check_call(call, index, round_) for index, call in enumerate(calls)]
-        observations = await self._run_actions(calls, checked, round_)
+        observations = await self._run_actions(checked)
         texts = [self._transcript.add_result(*each) for each in zip(calls, observations, strict=True)]
         without_target = [
             str(each) for each in checked if isinstance(each, ToolRejectedError) and each.code != INVALID_ARGUMENTS
@@ -195,15 +207,17 @@ class Inference:
         await self._count_rejections(calls, observations, round_)
         self._check_repetition(calls, texts)
 
-    def _check_call(self, call: ModelToolCall, index: int, round_: "_Round") -> ActionCall | ToolRejectedError:
+    def _check_call(
+        self, call: ModelToolCall, index: int, round_: "_Round"
+    ) -> ActionCall | Observation | ToolRejectedError:
+        if call.name == READ_ARTIFACT and self._window.has_artifacts:
+            return self._window.read_artifact(call.arguments)
         try:
             return self._check.check_call(call, f"{round_.call_id}/{index}", round_.step)
         except ToolRejectedError as error:
             return error
 
-    async def _run_actions(
-        self, calls: Sequence[ModelToolCall], checked: Sequence[ActionCall | ToolRejectedError], round_: "_Round"
-    ) -> list[Observation]:
+    async def _run_actions(self, checked: Sequence[ActionCall | Observation | ToolRejectedError]) -> list[Observation]:
         """Run the actions and return one observation per call, in order. Only read-only calls run concurrently."""
         actions = [each for each in checked if isinstance(each, ActionCall)]
         together: dict[str, Observation] = {}
@@ -212,7 +226,9 @@ class Inference:
             together = {action.position: each for action, each in zip(actions, given, strict=True)}
         found: list[Observation] = []
         for each in checked:
-            if isinstance(each, ToolRejectedError):
+            if isinstance(each, Observation):
+                found.append(each)
+            elif isinstance(each, ToolRejectedError):
                 found.append(Observation("rejected", error=each.to_dict()))
             elif together:
                 found.append(together[each.position])

@@ -1,16 +1,17 @@
 """The interfaces of an inference: its request and result, and the host that runs its actions. The loop is in `loop`."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
 from protolink_grpc.errors import InvalidArgumentError
+from protolink_grpc.llms.context_policy import ContextPolicy
 from protolink_grpc.llms.port import ToolSpec
 from protolink_grpc.models.arguments import checks_arguments
 from protolink_grpc.models.card import AgentCard
 from protolink_grpc.models.context import RunContext
 from protolink_grpc.models.conversation import LLMMessage
-from protolink_grpc.models.events import LlmCallCompleted, Payload, Severity
+from protolink_grpc.models.events import LlmCallCompleted, Payload, RunEvent, Severity
 from protolink_grpc.models.json_schema import OutputType
 from protolink_grpc.models.json_value import JsonValue
 from protolink_grpc.models.media import Media
@@ -67,8 +68,19 @@ class LoopHost(Protocol):
         """Raise asyncio.CancelledError if the run was canceled. Called often, so it must be fast."""
         ...
 
-    async def report(self, payload: Payload, *, severity: Severity = "info", summary: str = "") -> None:
-        """Append an event to the log, in order. Does not wait until it is stored."""
+    async def report(
+        self,
+        payload: Payload,
+        *,
+        severity: Severity = "info",
+        summary: str = "",
+        metadata: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Append an event to the log, in order. Does not wait until it is stored.
+
+        Args:
+            metadata: Further facts. `decision` is the key by which `decided` finds the event.
+        """
         ...
 
     def delta(self, call_id: str, offset: int, text: str) -> None:
@@ -85,6 +97,10 @@ class LoopHost(Protocol):
 
     def recorded_files(self, call_id: str) -> Sequence[Media]:
         """The published files of an answer that `recorded` returns."""
+        ...
+
+    def decided(self, key: str) -> RunEvent | None:
+        """The event with this key that an earlier attempt has reported, or None."""
         ...
 
     async def act(self, calls: Sequence[ActionCall]) -> list[Observation]:
@@ -154,6 +170,7 @@ class InferenceRequest:
             only the type refuses, for instance because of a validator.
         flow_prompt: Instructions of the agent's own flow; part of the system prompt.
         caller_flow_prompt: The caller's text about the caller's flow; the model gets it as data.
+        context_policy: Limits of the prompt; None means no limits.
     """
 
     key: str
@@ -170,6 +187,7 @@ class InferenceRequest:
     output_type: OutputType[Any] | None = None
     settings: InferSettings = field(default_factory=InferSettings)
     media: Sequence[Media] = ()
+    context_policy: ContextPolicy | None = field(default_factory=ContextPolicy)
 
 
 @dataclass(frozen=True, slots=True)

@@ -56,7 +56,7 @@ def build_context_manifest(
 
 
 class ContextMeter:
-    """Counts the tokens of an inference's prompt while it grows.
+    """Counts the tokens of an inference's prompt while it grows and shrinks.
 
     Args:
         count: Returns the tokens of a text.
@@ -64,9 +64,24 @@ class ContextMeter:
         declared: Own tools that the model gets as definitions.
         delegation: The delegation tools; their definitions name the peers.
         media: The files of the query. Their tokens are `Media.estimated_tokens`, for every model.
+
+    Attributes:
+        history_tokens: Tokens of the conversation before the inference.
+        turn_tokens: Tokens of the messages of the inference so far.
+        turn_messages: Number of these messages.
     """
 
-    __slots__ = ("_before", "_count", "_data", "_messages", "_turn_tokens", "_user")
+    __slots__ = (
+        "_artifact_tool",
+        "_before",
+        "_count",
+        "_data",
+        "_fixed_tokens",
+        "_user",
+        "history_tokens",
+        "turn_messages",
+        "turn_tokens",
+    )
 
     def __init__(
         self,
@@ -75,7 +90,6 @@ class ContextMeter:
         sections: Sequence[Section] = (),
         declared: Sequence[ToolSpec] = (),
         delegation: Sequence[ToolSpec] = (),
-        history: Sequence[LLMMessage] = (),
         query: str = "",
         media: Sequence[Media] = (),
     ) -> None:
@@ -86,31 +100,52 @@ class ContextMeter:
             tools.append(_item("tools", "definitions", count(_definitions_text(declared)), "tool_definition", "author"))
         if delegation:
             tools.append(_item("tools", "delegation", count(_definitions_text(delegation)), "tool_definition", "peers"))
-        history_tokens = sum(message_tokens(message, count) for message in history)
-        past = [_item("history", "conversation", history_tokens, "conversation", "memory")] if history_tokens else []
-        self._before = (*system, *tools, *past)
+        self._before = (*system, *tools)
         if media:
             files = _item("user", "files", sum(each.estimated_tokens for each in media), "user", "caller")
             files.metadata["files"] = [each.reference for each in media]
             data.append(files)
         self._data = tuple(data)
         self._user = _item("user", "query", count(query), "user", "caller")
-        self._turn_tokens = 0
-        self._messages = 0
+        self._fixed_tokens = sum(item.tokens for item in (*self._before, *self._data, self._user))
+        self._artifact_tool: tuple[ContextItem, ...] = ()
+        self.history_tokens = 0
+        self.turn_tokens = 0
+        self.turn_messages = 0
+
+    def count(self, message: LLMMessage) -> int:
+        """Return the tokens of a message."""
+        return message_tokens(message, self._count)
 
     def add(self, message: LLMMessage) -> None:
         """Count a message that was added to the prompt."""
-        self._turn_tokens += message_tokens(message, self._count)
-        self._messages += 1
+        self.turn_tokens += self.count(message)
+        self.turn_messages += 1
+
+    def set_artifact_tool(self, tools: Sequence[ToolSpec]) -> None:
+        """Set the tools that read shortened results: none, or one."""
+        if bool(tools) != bool(self._artifact_tool):
+            tokens = self._count(_definitions_text(tools))
+            item = _item("tools", "context_artifacts", tokens, "tool_definition", "runtime")
+            self._artifact_tool = (item,) if tools else ()
+
+    @property
+    def total(self) -> int:
+        """The tokens of the whole prompt."""
+        artifact_tool = sum(item.tokens for item in self._artifact_tool)
+        return self._fixed_tokens + artifact_tool + self.history_tokens + self.turn_tokens
 
     @property
     def items(self) -> tuple[ContextItem, ...]:
         """The parts that are not empty, in their order; the query is the last one."""
-        turn: tuple[ContextItem, ...] = ()
-        if self._messages:
-            item = _item("turn", "observations", self._turn_tokens, "conversation", "run", messages=self._messages)
-            turn = (item,)
-        return (*self._before, *turn, *self._data, self._user)
+        found = [*self._before, *self._artifact_tool]
+        if self.history_tokens:
+            found.append(_item("history", "conversation", self.history_tokens, "conversation", "memory"))
+        if self.turn_messages:
+            found.append(
+                _item("turn", "observations", self.turn_tokens, "conversation", "run", messages=self.turn_messages)
+            )
+        return (*found, *self._data, self._user)
 
 
 def _item(kind: str, name: str, tokens: int, role: str, provenance: Provenance, **facts: int) -> ContextItem:

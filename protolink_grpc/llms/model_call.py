@@ -36,6 +36,7 @@ from protolink_grpc.llms.port import (
     TextChunk,
     ToolSpec,
 )
+from protolink_grpc.llms.prompt import build_summary_prompt
 from protolink_grpc.logs import get_logger
 from protolink_grpc.models.action import BudgetDecision
 from protolink_grpc.models.conversation import LLMMessage
@@ -48,6 +49,7 @@ from protolink_grpc.models.events import (
 )
 from protolink_grpc.models.failure import Failure
 from protolink_grpc.models.ids import new_call_id
+from protolink_grpc.models.json_text import strip_thinking
 from protolink_grpc.models.json_value import to_json
 from protolink_grpc.models.media import Media
 from protolink_grpc.models.part import ToolCall
@@ -65,10 +67,16 @@ MAX_DELAY_S = 60.0
 """The longest delay before a retry. If a provider asks for more, the call fails instead of occupying its slot that long."""
 
 
+Shorten = Callable[[ContextLimitError], Awaitable[ModelRequest]]
+"""Returns a shorter prompt after the provider has refused one because of its length, or raises ContextLimitError."""
+
+
 class ModelCaller:
     """The calls of one inference.
 
     Args:
+        meter: Counts the prompt of each call.
+        is_live: Whether the text of an answer is published while it is produced.
         sleep: Waits between attempts, and for the end of the budget's time, in seconds.
         jitter: Returns random numbers in [0, 1), so that agents that failed at the same time do not retry at the same time.
     """
@@ -79,24 +87,59 @@ class ModelCaller:
         request: InferenceRequest,
         host: LoopHost,
         *,
-        system: str,
-        tools: Sequence[ToolSpec],
         meter: ContextMeter,
+        is_live: bool = True,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         jitter: Callable[[], float] = random.random,
     ) -> None:
         self._model = model
         self._request = request
         self._host = host
-        self._system = system
-        self._tools = tools
         self._meter = meter
+        self._is_live = is_live
         self._sleep = sleep
         self._jitter = jitter
         self._profile = profile_of(model)
 
-    async def answer(self, step: int, call_id: str, messages: Sequence[LLMMessage]) -> LlmCallCompleted:
+    def prompt(self, system: str, messages: Sequence[LLMMessage], tools: Sequence[ToolSpec] = ()) -> ModelRequest:
+        """Return a prompt with the settings of the inference."""
+        settings = self._request.settings
+        schema = self._request.output_schema if self._model.native_tools else None
+        return ModelRequest(
+            system, tuple(messages), tuple(tools), schema, settings.max_output_tokens, settings.temperature
+        )
+
+    async def summarize(self, step: int, call_id: str, messages: Sequence[LLMMessage], max_tokens: int) -> str:
+        """Summarize messages in a call without the prompt, the tools and the live text of this inference.
+
+        Raises:
+            BudgetExceededError, CancelledError: As `answer`.
+            ModelError: The call failed, or the summary is empty.
+        """
+        answer = self._host.recorded(call_id)
+        if answer is None:
+            settings = replace(self._request.settings, max_output_tokens=max_tokens)
+            request = replace(self._request, key=call_id, output_schema=None, settings=settings)
+            prompt = build_summary_prompt(messages, max_tokens)
+            meter = ContextMeter(self._profile.estimate_tokens, query=prompt.system)
+            for message in prompt.messages:
+                meter.add(message)
+            caller = ModelCaller(
+                self._model, request, self._host, meter=meter, is_live=False, sleep=self._sleep, jitter=self._jitter
+            )
+            answer = await caller.answer(step, call_id, prompt)
+        if text := strip_thinking(answer.text):
+            return text
+        raise ModelError("the model gave no summary")
+
+    async def answer(
+        self, step: int, call_id: str, prompt: ModelRequest, shorten: Shorten | None = None
+    ) -> LlmCallCompleted:
         """Call the model, with retries.
+
+        Args:
+            prompt: Its timeout is set for each attempt.
+            shorten: Called once if the provider refuses the prompt because of its length.
 
         Raises:
             BudgetExceededError: Before a call that the budget forbids, or after an answer that was too long.
@@ -106,22 +149,18 @@ class ModelCaller:
             CancelledError: Immediately; the model's iterator is closed.
         """
         try:
-            return await self._answer(step, call_id, messages)
+            return await self._answer(step, call_id, prompt, shorten)
         except BudgetExceededError as error:
             if isinstance(error.decision, BudgetDecision):
                 await self._host.report(BudgetReported(error.decision), severity="error", summary=str(error))
             raise
 
-    async def _answer(self, step: int, call_id: str, messages: Sequence[LLMMessage]) -> LlmCallCompleted:
+    async def _answer(self, step: int, call_id: str, prompt: ModelRequest, shorten: Shorten | None) -> LlmCallCompleted:
         host, budget = self._host, self._host.budget
-        messages = fit_media(messages, self._refuse, provider=self._model.provider, model=self._model.model)
+        prompt = self._fit_media(prompt)
         step_warnings = budget.check_step(step)
-        manifest = build_context_manifest(
-            self._model, self._meter.items, run_context=self._request.run_context, agent_name=self._request.agent_name
-        )
-        await host.report(ContextPrepared(manifest, step))
+        tokens = await self._report_context(step)
         await self._warn(step_warnings)
-        tokens = manifest.total_estimated_tokens
         delay = ExponentialDelay(FIRST_DELAY_S, chance=self._jitter)
         for attempt in count(1):
             await self._warn(budget.check_llm_call(tokens))
@@ -130,7 +169,7 @@ class ModelCaller:
             )
             started = time.perf_counter_ns()
             try:
-                response = await self._call_model(call_id, messages)
+                response = await self._call_model(call_id, prompt)
                 break
             except (ModelError, ContextLimitError, ContentTypeNotSupportedError) as error:
                 error.origin = error.origin or self._model.provider
@@ -145,23 +184,45 @@ class ModelCaller:
                     False,
                     micros,
                 )
-                await self._wait(error, failed, delay.next_s())
+                if not isinstance(error, ContextLimitError):
+                    await self._wait(error, failed, delay.next_s())
+                    continue
+                prompt, shorten = await self._shorten_prompt(error, failed, shorten), None
+                tokens = await self._report_context(step)
         micros = (time.perf_counter_ns() - started) // 1000
         return await self._complete(response, step, call_id, tokens, micros)
 
-    async def _call_model(self, call_id: str, messages: tuple[LLMMessage, ...]) -> ModelResponse:
-        settings, timeout = self._request.settings, self._timeout()
-        native = self._model.native_tools
-        prompt = ModelRequest(
-            self._system,
-            messages,
-            self._tools,
-            self._request.output_schema if native else None,
-            settings.max_output_tokens,
-            settings.temperature,
-            timeout,
+    async def _shorten_prompt(
+        self, error: ContextLimitError, call: LlmCallFailed, shorten: Shorten | None
+    ) -> ModelRequest:
+        """Return a shorter prompt and report the failed attempt. Raises ContextLimitError if there is no shorter prompt."""
+        try:
+            if shorten is None:
+                raise error
+            prompt = await shorten(error)
+        except ContextLimitError:
+            await self._host.report(call, severity="error")
+            raise
+        call.will_retry = True
+        await self._host.report(call, severity="warning", summary=f"{error} (the next attempt has a shorter prompt)")
+        return self._fit_media(prompt)
+
+    def _fit_media(self, prompt: ModelRequest) -> ModelRequest:
+        """Return the prompt with only the files that the model takes. Raises ContentTypeNotSupportedError."""
+        provider, model = self._model.provider, self._model.model
+        return replace(prompt, messages=fit_media(prompt.messages, self._refuse, provider=provider, model=model))
+
+    async def _report_context(self, step: int) -> int:
+        """Report the manifest of the prompt and return its tokens."""
+        manifest = build_context_manifest(
+            self._model, self._meter.items, run_context=self._request.run_context, agent_name=self._request.agent_name
         )
-        items = self._model.generate(prompt)
+        await self._host.report(ContextPrepared(manifest, step))
+        return manifest.total_estimated_tokens
+
+    async def _call_model(self, call_id: str, prompt: ModelRequest) -> ModelResponse:
+        timeout, native = self._timeout(), self._model.native_tools
+        items = self._model.generate(replace(prompt, timeout_s=timeout))
         try:
             if timeout is None:
                 return await self._read(items, call_id, native)
@@ -197,7 +258,7 @@ class ModelCaller:
             host.check_canceled()
             if isinstance(item, TextChunk):
                 text = item.text if final is None else final.feed(item.text)
-                if text:
+                if text and self._is_live:
                     host.delta(call_id, offset, text)
                     offset += len(text.encode(errors="replace"))
             else:

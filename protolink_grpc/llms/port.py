@@ -12,7 +12,7 @@ from protolink_grpc.models.conversation import LLMMessage
 from protolink_grpc.models.media import Media
 
 RUNTIME_KEY = "runtime"
-"""Metadata key of messages that the loop writes in the user role: `data`, `observation`, `correction` or `note`."""
+"""Metadata key of messages that the loop writes in the user role: `data`, `observation`, `correction`, `note` or `summary`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ in a thread.
 import asyncio
 from collections.abc import AsyncIterator, Mapping
 from contextlib import aclosing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
@@ -148,7 +148,10 @@ class PydanticAILLM(LLM):
             import_module(f"protolink_grpc.llms.{module}")
         from protolink_grpc.llms.pydantic_ai_connection import connect
 
-        return connect(self._row, self.model, self.base_url, self._key)
+        connection = connect(self._row, self.model, self.base_url, self._key)
+        if self.profile.context_window is None:
+            self.profile = replace(self.profile, context_window=connection.model.context_window)
+        return connection
 
 
 def _require_packages(provider: Provider) -> None:

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, overload
 
 from protolink_grpc.llms.base import LLM, T
+from protolink_grpc.llms.context_policy import ContextSetting
 from protolink_grpc.llms.direct import AgentCallback, AnyTool, EventCallback
 from protolink_grpc.llms.loop_host import InferSettings
 from protolink_grpc.models.card import AgentCard
@@ -38,6 +39,7 @@ class SyncLLM:
         flow_prompt: str = "",
         settings: InferSettings | None = None,
         media: Sequence[Part] = ...,
+        context_policy: ContextSetting = "auto",
     ) -> T: ...
     @overload
     def infer(
@@ -57,6 +59,7 @@ class SyncLLM:
         flow_prompt: str = "",
         settings: InferSettings | None = None,
         media: Sequence[Part] = ...,
+        context_policy: ContextSetting = "auto",
     ) -> JsonValue: ...
     @overload
     def infer(
@@ -75,6 +78,7 @@ class SyncLLM:
         flow_prompt: str = "",
         settings: InferSettings | None = None,
         media: Sequence[Part] = ...,
+        context_policy: ContextSetting = "auto",
     ) -> Any: ...
     def compact_history(
         self,

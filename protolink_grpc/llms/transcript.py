@@ -1,4 +1,4 @@
-"""The conversation of one inference in two forms: the prompt for the model, and the turn that is stored for later turns.
+"""The conversation of one inference in two forms: the window for the model, and the turn that is stored for later turns.
 
 The stored form is the same for all models: calls are `tool_calls`, and results have the role `tool`. In the prompt of a model
 without native tool calls, calls are JSON of its contract, and results are data blocks in the user role. In both forms, text of
@@ -9,10 +9,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from protolink_grpc.errors import InvalidArgumentError
-from protolink_grpc.llms.answers import action_text
+from protolink_grpc.llms.answers import READ_ARTIFACT, action_text
+from protolink_grpc.llms.context_window import ContextWindow
 from protolink_grpc.llms.input_media import inline_text
 from protolink_grpc.llms.loop_host import Observation
-from protolink_grpc.llms.manifest import ContextMeter
 from protolink_grpc.llms.port import RUNTIME_KEY, ModelToolCall
 from protolink_grpc.llms.prompt import data_block, escape_marks
 from protolink_grpc.models.conversation import LLMMessage
@@ -24,40 +24,40 @@ _MAX_REPEATED_CHARS = 4000
 
 
 class Transcript:
-    """Collects the messages of an inference. Each message is rendered once.
+    """Collects the messages of an inference.
 
     Args:
+        window: Gets all messages; must be empty.
         history: The conversation before. System messages are left out, because instructions are passed separately.
         data: Data blocks before the query; not stored.
         media: The files of the query.
     """
 
-    __slots__ = ("_meter", "_native", "prompt", "turn")
+    __slots__ = ("_window", "turn")
 
     def __init__(
         self,
+        window: ContextWindow,
         *,
-        native: bool,
         history: Sequence[LLMMessage],
         data: str,
         query: str,
-        meter: ContextMeter,
         media: Sequence[Media] = (),
     ) -> None:
-        self._native = native
-        self._meter = meter
+        self._window = window
         query_message = LLMMessage("user", query, media=tuple(media))
         self.turn = [query_message]
-        before = [message for message in history if message.role != "system"]
-        self.prompt = [self._render(message) for message in before]
+        window.add_history(message for message in history if message.role != "system")
         if data:
-            self.prompt.append(LLMMessage("user", data, metadata={RUNTIME_KEY: "data"}))
-        self.prompt.append(self._render(query_message))
+            window.pin(LLMMessage("user", data, metadata={RUNTIME_KEY: "data"}), is_rendered=True)
+        window.pin(query_message)
 
     def add_calls(self, calls: Sequence[ModelToolCall], thought: str, files: Sequence[Media] = ()) -> None:
-        """Add an answer of the model that requests calls, with the files in it."""
-        tool_calls = [{"id": call.call_id, "name": call.name, "arguments": call.arguments} for call in calls]
-        self._store(LLMMessage("assistant", thought, tool_calls=tool_calls, media=tuple(files)))
+        """Add an answer of the model that requests calls, with the files in it. Reads of shortened results are not stored."""
+        self._window.begin_round()
+        self._window.add(_calls_message(calls, thought, files))
+        if stored := [call for call in calls if call.name != READ_ARTIFACT]:
+            self.turn.append(_calls_message(stored, thought, files))
 
     def add_result(self, call: ModelToolCall, observation: Observation) -> str:
         """Add the result of a call and return its text. Files in the result become files of the message."""
@@ -67,39 +67,43 @@ class Transcript:
             text = to_json(content)
         else:
             text = to_json({"status": observation.status, **(observation.error or {})})
-        self._store(LLMMessage("tool", text, tool_name=call.name, tool_call_id=call.call_id, media=tuple(media)))
+        message = LLMMessage("tool", text, tool_name=call.name, tool_call_id=call.call_id, media=tuple(media))
+        is_read = call.name == READ_ARTIFACT
+        self._window.add(message, is_read=is_read)
+        if not is_read:
+            self.turn.append(message)
         return text
 
     def add_correction(self, answer: str, feedback: str) -> None:
         """Add an invalid answer and the feedback to the prompt. Neither is stored."""
+        self._window.begin_round()
         # Providers refuse an empty message.
-        self._add_to_prompt(LLMMessage("assistant", answer[:_MAX_REPEATED_CHARS] or "(no answer)"))
+        text = answer[:_MAX_REPEATED_CHARS] or "(no answer)"
+        self._window.add(LLMMessage("assistant", text), is_rendered=True)
         # The feedback may quote names and values from callers and peers.
-        self._add_to_prompt(self._render(LLMMessage("user", feedback, metadata={RUNTIME_KEY: "correction"})))
+        self._window.add(LLMMessage("user", feedback, metadata={RUNTIME_KEY: "correction"}))
 
     def add_note(self, text: str) -> None:
         """Add a note of the loop to the prompt. It is not stored."""
-        self._add_to_prompt(LLMMessage("user", text, metadata={RUNTIME_KEY: "note"}))
+        self._window.add(LLMMessage("user", text, metadata={RUNTIME_KEY: "note"}))
 
     def finish(self, text: str, files: Sequence[Media] = ()) -> list[LLMMessage]:
         """Add the final answer with its files and return the turn."""
         self.turn.append(LLMMessage("assistant", text, media=tuple(files)))
         return self.turn
 
-    def _store(self, message: LLMMessage) -> None:
-        self.turn.append(message)
-        self._add_to_prompt(self._render(message))
 
-    def _render(self, message: LLMMessage) -> LLMMessage:
-        """Render a message for the model."""
-        if not self._native and message.role != "user":
-            return _render_for_contract(message)
-        text = escape_marks(message.content)
-        return inline_text(message if text == message.content else replace(message, content=text))
+def render_message(message: LLMMessage, *, native: bool) -> LLMMessage:
+    """Render a message for the model."""
+    if not native and message.role != "user":
+        return _render_for_contract(message)
+    text = escape_marks(message.content)
+    return inline_text(message if text == message.content else replace(message, content=text))
 
-    def _add_to_prompt(self, message: LLMMessage) -> None:
-        self.prompt.append(message)
-        self._meter.add(message)
+
+def _calls_message(calls: Sequence[ModelToolCall], thought: str, files: Sequence[Media]) -> LLMMessage:
+    tool_calls = [{"id": call.call_id, "name": call.name, "arguments": call.arguments} for call in calls]
+    return LLMMessage("assistant", thought, tool_calls=tool_calls, media=tuple(files))
 
 
 def _render_for_contract(message: LLMMessage) -> LLMMessage:

@@ -10,7 +10,7 @@ Actions and artifacts are identified by their position in the task, so that a re
 import asyncio
 import hashlib
 import mimetypes
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
@@ -22,6 +22,7 @@ from protolink_grpc.errors import (
     ToolRejectedError,
     UnsupportedOperationError,
 )
+from protolink_grpc.llms.context_policy import ContextPolicy
 from protolink_grpc.llms.loop import Inference
 from protolink_grpc.llms.loop_host import ActionCall, InferenceRequest, InferSettings, Observation
 from protolink_grpc.llms.port import LanguageModel, ToolSpec
@@ -68,6 +69,7 @@ class ModelSettings:
         instructions: System prompt of the agent's author.
         conversations: Returns the conversations of a principal. None: inferences have no history.
         peers: Returns the agents to which the model may delegate work.
+        context_policy: Limits of the prompts; None means no limits.
     """
 
     model: LanguageModel | None = None
@@ -75,6 +77,7 @@ class ModelSettings:
     settings: InferSettings = field(default_factory=InferSettings)
     conversations: Callable[[str], Conversations | None] | None = None
     peers: Callable[[], Awaitable[Sequence[AgentCard]]] | None = None
+    context_policy: ContextPolicy | None = field(default_factory=ContextPolicy)
 
 
 class DefaultHandler:
@@ -222,6 +225,7 @@ class DefaultHandler:
             run_context=run.context,
             agent_name=run.agent_name,
             settings=settings.settings,
+            context_policy=settings.context_policy,
         )
 
     def _tool_specs(self) -> list[ToolSpec]:
@@ -340,9 +344,19 @@ class RunLoopHost:
     def check_canceled(self) -> None:
         self._run.token.raise_if_cancelled()
 
-    async def report(self, payload: Payload, *, severity: Severity = "info", summary: str = "") -> None:
-        envelope = summary or severity != "info"
-        await self._run.emit(RunEvent(payload=payload, severity=severity, summary=summary) if envelope else payload)
+    async def report(
+        self,
+        payload: Payload,
+        *,
+        severity: Severity = "info",
+        summary: str = "",
+        metadata: Mapping[str, Any] | None = None,
+    ) -> None:
+        if not summary and severity == "info" and not metadata:
+            await self._run.emit(payload)
+            return
+        event = RunEvent(payload=payload, severity=severity, summary=summary, metadata=dict(metadata or {}))
+        await self._run.emit(event)
 
     def delta(self, call_id: str, offset: int, text: str) -> None:
         self._run.delta(call_id, offset, text)
@@ -377,6 +391,10 @@ class RunLoopHost:
 
     def _file_id(self, call_id: str, index: int) -> str:
         return _artifact_id(self._run.task_id, f"{call_id}/files/{index}")
+
+    def decided(self, key: str) -> RunEvent | None:
+        journal = self._run.journal
+        return None if journal is None else journal.decisions.get(key)
 
     async def act(self, calls: Sequence[ActionCall]) -> list[Observation]:
         if len(calls) == 1:

@@ -20,9 +20,11 @@ from protolink_grpc.models.events import (
     ApprovalDecided,
     ApprovalRequired,
     BudgetReported,
+    ContextCompacted,
     ContextPrepared,
     LlmCallCompleted,
     LlmCallStarted,
+    LlmStep,
     RunEvent,
     TaskArtifactUpdated,
     TaskMessagesAdded,
@@ -61,9 +63,10 @@ class ActionRecord:
 
 
 class Journal:
-    """Responses of models by call id, actions by position, and the budget that they used.
+    """Responses of models by call id, actions by position, decisions of inferences by key, and the budget that they used.
 
     Attributes:
+        decisions: Events of inferences whose metadata has a key, `decision`.
         item: The input of the turn: the latest of the messages and artifacts that it began with.
         made: Ids of the messages and artifacts that the turn's runs have published.
         warned: Names of budget limits whose warning is in the log.
@@ -82,6 +85,7 @@ class Journal:
         "_worked",
         "actions",
         "answers",
+        "decisions",
         "item",
         "made",
         "warned",
@@ -90,6 +94,7 @@ class Journal:
     def __init__(self, usage: BudgetUsage | None = None) -> None:
         self.answers: dict[str, LlmCallCompleted] = {}
         self.actions: dict[str, ActionRecord] = {}
+        self.decisions: dict[str, RunEvent] = {}
         self.item: Message | Artifact | None = None
         self.made: set[str] = set()
         self.warned: set[str] = set()
@@ -171,6 +176,8 @@ class Journal:
         match event.payload:
             case ContextPrepared(manifest=manifest, step=step):
                 self._estimates[step] = manifest.total_estimated_tokens
+            case ContextCompacted() | LlmStep() if "decision" in event.metadata:
+                self.decisions[str(event.metadata["decision"])] = event
             case LlmCallStarted(step=step):
                 self._spend(BudgetUsage(llm_calls=1, input_tokens=self._estimates.get(step, 0)))
             case LlmCallCompleted() as answer:

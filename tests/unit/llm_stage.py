@@ -1,7 +1,7 @@
 """Test doubles for inferences: a loop host that records all calls, tools and agents, and scripted models."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -24,6 +24,7 @@ from protolink_grpc.models.events import (
     LlmCallCompleted,
     LlmStep,
     Payload,
+    RunEvent,
     Severity,
     type_of,
 )
@@ -49,7 +50,7 @@ HOTEL = AgentCard(
 GUIDE = AgentCard("guide", "Knows places", "grpc://guide")
 
 
-def tool(name: str = "weather", **args: Any) -> dict[str, Any]:
+def tool(name: str = "weather", /, **args: Any) -> dict[str, Any]:
     return {"type": "tool_call", "tool": name, "args": args}
 
 
@@ -72,13 +73,23 @@ class Stage:
     acts: list[list[ActionCall]] = field(default_factory=list)
     answers: dict[str, LlmCallCompleted] = field(default_factory=dict)
     files: dict[str, Sequence[Media]] = field(default_factory=dict)
+    decisions: dict[str, RunEvent] = field(default_factory=dict)
     canceled: bool = False
 
     def check_canceled(self) -> None:
         if self.canceled:
             raise asyncio.CancelledError
 
-    async def report(self, payload: Payload, *, severity: Severity = "info", summary: str = "") -> None:
+    async def report(
+        self,
+        payload: Payload,
+        *,
+        severity: Severity = "info",
+        summary: str = "",
+        metadata: Mapping[str, Any] | None = None,
+    ) -> None:
+        if metadata and "decision" in metadata:
+            self.decisions[metadata["decision"]] = RunEvent(payload=payload, metadata=dict(metadata))
         name = payload.kind if isinstance(payload, LlmStep) else type_of(payload)
         self.reports.append((name, payload))
 
@@ -93,6 +104,9 @@ class Stage:
 
     def recorded_files(self, call_id: str) -> Sequence[Media]:
         return self.files.get(call_id, ())
+
+    def decided(self, key: str) -> RunEvent | None:
+        return self.decisions.get(key)
 
     async def act(self, calls: Sequence[ActionCall]) -> list[Observation]:
         self.acts.append(list(calls))

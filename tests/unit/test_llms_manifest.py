@@ -21,7 +21,9 @@ SECTIONS = (
 
 
 def meter(history: list[LLMMessage] | None = None) -> ContextMeter:
-    return ContextMeter(len, sections=SECTIONS, history=history or [], query="where?")
+    found = ContextMeter(len, sections=SECTIONS, query="where?")
+    found.history_tokens = sum(map(found.count, history or []))
+    return found
 
 
 def test_the_tool_prompt_is_part_of_the_system_and_counts_once() -> None:
@@ -65,9 +67,9 @@ def test_each_item_names_its_author_and_role() -> None:
             sections=prompt.sections,
             declared=[tool] if native else [],
             delegation=delegation_tools(request) if native else [],
-            history=request.history,
             query=request.query,
         )
+        counted.history_tokens = sum(map(counted.count, request.history))
         counted.add(LLMMessage("assistant", "x"))
         found = {(item.kind, item.name): tuple(item.metadata.values())[:2] for item in counted.items}
         tools = (

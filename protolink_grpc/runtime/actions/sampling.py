@@ -1,7 +1,8 @@
 """Questions of a running tool to the agent's model: actions behind the gate, with the budget of the run."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from protolink_grpc.errors import UnimplementedError
 from protolink_grpc.llms.loop_host import ActionCall, InferenceRequest, InferSettings, Observation
@@ -85,8 +86,8 @@ async def _ask(
     meter = ContextMeter(profile_of(model).estimate_tokens)
     for message in messages:
         meter.add(message)
-    caller = ModelCaller(model, request, _SamplingHost(action_context), system=INSTRUCTIONS, tools=(), meter=meter)
-    return await caller.answer(1, call_id, messages)
+    caller = ModelCaller(model, request, _SamplingHost(action_context), meter=meter)
+    return await caller.answer(1, call_id, caller.prompt(INSTRUCTIONS, messages))
 
 
 class _SamplingHost:
@@ -102,7 +103,14 @@ class _SamplingHost:
     def check_canceled(self) -> None:
         self._action_context.token.raise_if_cancelled()
 
-    async def report(self, payload: Payload, *, severity: Severity = "info", summary: str = "") -> None:
+    async def report(
+        self,
+        payload: Payload,
+        *,
+        severity: Severity = "info",
+        summary: str = "",
+        metadata: Mapping[str, Any] | None = None,
+    ) -> None:
         await self._action_context.emit(RunEvent(payload=payload, severity=severity, summary=summary))
 
     def delta(self, call_id: str, offset: int, text: str) -> None:
@@ -116,6 +124,9 @@ class _SamplingHost:
 
     def recorded_files(self, call_id: str) -> Sequence[Media]:
         return ()
+
+    def decided(self, key: str) -> RunEvent | None:
+        return None
 
     async def act(self, calls: Sequence[ActionCall]) -> list[Observation]:
         raise NotImplementedError("a question of a tool has no actions")

@@ -1,0 +1,428 @@
+"""The messages that a model gets in one inference, within the limits of a ContextPolicy.
+
+Theory of operation. The messages are in groups: the turns of the history, and the rounds of this inference (an answer of the model
+with the results of its calls, or with the feedback to it). A group is removed as a whole, so a call and its result stay together.
+The data blocks, the query and the latest round are never removed. A tool result can be shortened: its complete text stays in the
+log or in the conversation's storage, and in this process, where the model can read it with `read_context_artifact`.
+
+Before a model call, `fit` decides what is shortened and removed. The decision depends on token counts and perhaps on a summary of a
+model, so it is an event, and a repeated attempt takes it from the log. Everything else depends only on answers and results.
+"""
+
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from protolink_grpc.errors import ContextLimitError, ModelError
+from protolink_grpc.llms.context_artifacts import ContextArtifacts
+from protolink_grpc.llms.context_policy import ContextLimits, ContextPolicy
+from protolink_grpc.llms.loop_host import LoopHost, Observation
+from protolink_grpc.llms.manifest import ContextMeter, profile_of
+from protolink_grpc.llms.port import RUNTIME_KEY, LanguageModel, ToolSpec
+from protolink_grpc.logs import get_logger
+from protolink_grpc.models.conversation import LLMMessage, summary_message
+from protolink_grpc.models.events import ContextCompacted
+
+log = get_logger(__name__)
+
+GOAL = 0.8
+"""Turns are removed until the prompt has this share of its limit, so that not every step removes one. A prompt that keeps its
+beginning is cheaper at providers with a cache."""
+
+PREVIEW_CHARS = 200
+"""The beginning of an older result that is kept if the prompt is too large."""
+
+Summarize = Callable[[int, str, Sequence[LLMMessage], int], Awaitable[str]]
+"""Summarizes messages in a model call: `step, call_id, messages, max_tokens`. Raises ModelError."""
+
+
+@dataclass(slots=True)
+class _Entry:
+    """One message of the prompt.
+
+    Args:
+        shown: The message as the model gets it.
+        id: The id of the message before it was rendered.
+        is_history: It is from an earlier turn.
+        complete: Of a tool result: the message with the complete result.
+        name: Of a tool result: its name as an artifact.
+        is_read: It is the result of `read_context_artifact`.
+        kept: Of a shortened result: the characters that are shown.
+    """
+
+    shown: LLMMessage
+    tokens: int
+    id: str
+    is_history: bool
+    complete: LLMMessage | None = None
+    name: str = ""
+    is_read: bool = False
+    kept: int | None = None
+
+
+@dataclass(slots=True)
+class _Decision:
+    """What one decision has changed, as its event has it.
+
+    Args:
+        first_message: Id of the first message of the history that stays; "" if none stays; None if the history is unchanged.
+        rounds: Number of rounds of this inference that were removed until now.
+        shortened: Characters that are shown of shortened results, by name.
+        refused: Tokens of a prompt that the provider refused, estimated; 0 if it did not.
+    """
+
+    first_message: str | None = None
+    rounds: int = 0
+    shortened: dict[str, int] = field(default_factory=dict)
+    refused: int = 0
+    removed: list[_Entry] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, metadata: Mapping[str, Any]) -> "_Decision":
+        first, shortened = metadata.get("first_message"), metadata.get("shortened") or {}
+        return cls(first, int(metadata.get("rounds", 0)), shortened, int(metadata.get("refused_tokens", 0)))
+
+    def to_metadata(self) -> dict[str, Any]:
+        found: dict[str, Any] = {"removed_messages": len(self.removed), "rounds": self.rounds}
+        if self.first_message is not None:
+            found["first_message"] = self.first_message
+        if self.shortened:
+            found["shortened"] = self.shortened
+        return found | ({"refused_tokens": self.refused} if self.refused else {})
+
+
+class ContextWindow:
+    """The conversation of one inference as the model gets it.
+
+    Args:
+        policy: None means no limits.
+        meter: Counts the prompt; its history and turn are set here.
+        render: Renders a message for the model.
+        summarize: Called if the policy has summaries.
+        max_output_tokens: Maximum length of an answer, if it is limited.
+    """
+
+    def __init__(
+        self,
+        model: LanguageModel,
+        policy: ContextPolicy | None,
+        host: LoopHost,
+        *,
+        meter: ContextMeter,
+        render: Callable[[LLMMessage], LLMMessage],
+        summarize: Summarize,
+        max_output_tokens: int | None = None,
+    ) -> None:
+        self._model = model
+        self._policy = policy or ContextPolicy()
+        self._is_limited = policy is not None
+        self._host = host
+        self._meter = meter
+        self._render = render
+        self._summarize = summarize
+        self._max_output_tokens = max_output_tokens
+        self._summary: _Entry | None = None
+        self._turns: list[list[_Entry]] = []
+        self._pinned: list[LLMMessage] = []
+        self._rounds: list[list[_Entry]] = []
+        self._removed_rounds = 0
+        self._results: dict[str, _Entry] = {}
+        self._names: Counter[str] = Counter()
+        self._artifacts = ContextArtifacts(
+            self._policy.max_artifacts, self._policy.artifact_max_chars, native=model.native_tools
+        )
+        self._decisions = 0
+        self._refused = 0
+
+    # The content of the prompt
+
+    @property
+    def messages(self) -> tuple[LLMMessage, ...]:
+        """The messages for the next call, oldest first."""
+        summary = [] if self._summary is None else [self._summary.shown]
+        turns, rounds = ([entry.shown for group in groups for entry in group] for groups in (self._turns, self._rounds))
+        return (*summary, *turns, *self._pinned, *rounds)
+
+    @property
+    def tools(self) -> tuple[ToolSpec, ...]:
+        """The tools for the next call beside those of the inference."""
+        return self._artifacts.tools
+
+    @property
+    def has_artifacts(self) -> bool:
+        """Whether the model can call `read_context_artifact`."""
+        return not self._artifacts.is_empty
+
+    def add_history(self, messages: Iterable[LLMMessage]) -> None:
+        """Add the conversation before this inference. A turn begins with a message of the user."""
+        for message in messages:
+            if message.role == "user" or not self._turns:
+                self._turns.append([])
+            entry = self._entry(message, is_history=True)
+            self._turns[-1].append(entry)
+            self._meter.history_tokens += entry.tokens
+
+    def pin(self, message: LLMMessage, *, is_rendered: bool = False) -> None:
+        """Add a message that is never removed: data blocks, or the query. Its tokens are in the meter already."""
+        self._pinned.append(message if is_rendered else self._render(message))
+
+    def begin_round(self) -> None:
+        """Begin a group of messages that stay together."""
+        self._rounds.append([])
+
+    def add(self, message: LLMMessage, *, is_rendered: bool = False, is_read: bool = False) -> None:
+        """Add a message to the current round."""
+        entry = self._entry(message, is_history=False, is_rendered=is_rendered)
+        entry.is_read = is_read
+        self._rounds[-1].append(entry)
+        self._meter.turn_tokens += entry.tokens
+        self._meter.turn_messages += 1
+
+    def _entry(self, message: LLMMessage, *, is_history: bool, is_rendered: bool = False) -> _Entry:
+        shown = message if is_rendered else self._render(message)
+        entry = _Entry(shown, self._meter.count(shown), message.id, is_history)
+        if message.role == "tool":
+            # Some providers use the same ids in several answers.
+            known = message.tool_call_id or message.tool_name or "result"
+            self._names[known] += 1
+            entry.name = known if self._names[known] == 1 else f"{known}-{self._names[known]}"
+            entry.complete = message
+            self._results[entry.name] = entry
+        return entry
+
+    def read_artifact(self, arguments: Mapping[str, Any]) -> Observation:
+        """Return the observation of a call of `read_context_artifact`."""
+        return self._artifacts.read(arguments, self._limits().result_chars)
+
+    # The decisions
+
+    async def fit(self, step: int, call_id: str, *, replayed: bool) -> None:
+        """Make the prompt of a call fit into its limits: as an earlier attempt has decided, or as the policy says.
+
+        Args:
+            replayed: The answer of the call is known, so there is nothing to decide.
+
+        Raises:
+            ContextLimitError: Even the smallest prompt does not fit.
+        """
+        self._decisions = 0
+        while (event := self._host.decided(self._key(call_id))) is not None:
+            if isinstance(event.payload, ContextCompacted):
+                self._apply(_Decision.of(event.metadata), event.payload.summary)
+            self._decisions += 1
+        if replayed or not self._is_limited:
+            return
+        limits = self._limits()
+        before, decision = self._meter.total, _Decision(rounds=self._removed_rounds)
+        if limits.result_chars is not None:
+            self._shorten_large_results(limits.result_chars, decision)
+        if limits.prompt is not None and self._meter.total > limits.prompt:
+            await self._reduce(step, call_id, limits.prompt, before, decision)
+            if self._meter.total > limits.prompt:
+                raise self._limit_error(limits.prompt, limits.window)
+        elif decision.shortened:
+            await self._report(call_id, before, decision, "")
+
+    async def make_room(self, step: int, call_id: str, refused: ContextLimitError) -> None:
+        """Reduce a prompt that the provider refused because of its length to about half of its size.
+
+        Raises:
+            ContextLimitError: `refused`, if nothing can be removed.
+        """
+        before = self._meter.total
+        self._refused = before
+        decision = _Decision(rounds=self._removed_rounds, refused=before)
+        if self._is_limited:
+            log.warning("the provider refused a prompt of about %d tokens, which is shortened: %s", before, refused)
+            await self._reduce(step, call_id, before // 2, before, decision)
+        if self._meter.total >= before:
+            raise refused
+
+    def check_size(self, tokens: int) -> None:
+        """Raise ContextLimitError if a prompt of that many tokens does not fit."""
+        limits = self._limits()
+        if self._is_limited and limits.prompt is not None and tokens > limits.prompt:
+            raise self._limit_error(limits.prompt, limits.window, tokens)
+
+    def _limits(self) -> ContextLimits:
+        limits = self._policy.limits(profile_of(self._model), self._max_output_tokens)
+        if self._refused:
+            most = max(self._refused * 9 // 10, 1)
+            return replace(limits, prompt=most if limits.prompt is None else min(limits.prompt, most))
+        return limits
+
+    def _key(self, call_id: str) -> str:
+        return f"{call_id}/context/{self._decisions}"
+
+    async def _reduce(self, step: int, call_id: str, limit: int, before: int, decision: _Decision) -> None:
+        """Shorten and remove until the prompt has at most `limit` tokens, or nothing is left to remove; record the result."""
+        room = min(self._policy.summary_tokens, limit // 4)
+        for reduce in (
+            self._remove_old_turns,
+            self._shorten_older_results,
+            self._remove_turns,
+            self._remove_rounds,
+            self._shorten_latest_results,
+        ):
+            if self._meter.total > limit - room:
+                reduce(limit - room, decision)
+        summary = ""
+        if room and decision.removed:
+            summary = await self._summarize_removed(step, call_id, decision.removed, limit, room)
+        if decision.removed or decision.shortened:
+            await self._report(call_id, before, decision, summary)
+
+    async def _report(self, call_id: str, before: int, decision: _Decision, summary: str) -> None:
+        strategy = "summary" if summary else "tokens" if decision.removed else ""
+        done = ContextCompacted(before, self._meter.total, strategy, summary)
+        await self._host.report(done, metadata={"decision": self._key(call_id), **decision.to_metadata()})
+        self._decisions += 1
+
+    def _apply(self, decision: _Decision, summary: str) -> None:
+        """Apply a recorded decision. Messages that are no longer in the history need no removal."""
+        done = _Decision()
+        self._refused = decision.refused or self._refused
+        for name, chars in decision.shortened.items():
+            if (entry := self._results.get(name)) is not None:
+                self._shorten(entry, chars, done)
+        first = decision.first_message
+        if first is not None:
+            starts = [index for index, turn in enumerate(self._turns) if turn[0].id == first]
+            for _ in range(starts[0] if starts else 0 if first else len(self._turns)):
+                self._remove_turn(done)
+        while self._removed_rounds < decision.rounds and self._rounds:
+            self._remove_round(done)
+        if summary:
+            self._set_summary(summary, len(done.removed))
+
+    # What is shortened and removed, in this order
+
+    def _shorten_large_results(self, chars: int, decision: _Decision) -> None:
+        """Shorten new results that are longer than the policy allows."""
+        for entry in self._results.values():
+            text = "" if entry.complete is None or entry.is_read or entry.kept is not None else entry.complete.content
+            if len(text) > chars:
+                self._shorten(entry, self._artifacts.preview_chars(entry.name, text, chars), decision)
+
+    def _remove_old_turns(self, limit: int, decision: _Decision) -> None:
+        """Remove the oldest turns, but none of the recent messages, and somewhat more than necessary."""
+        left = sum(map(len, self._turns))
+        while self._turns and self._meter.total > limit * GOAL:
+            left -= len(self._turns[0])
+            if left < self._policy.preserve_recent:
+                return
+            self._remove_turn(decision)
+
+    def _shorten_older_results(self, limit: int, decision: _Decision) -> None:
+        """Shorten the results of all groups except the latest round, oldest first."""
+        self._shorten_results([*self._turns, *self._rounds[:-1]], PREVIEW_CHARS, limit, decision)
+
+    def _remove_turns(self, limit: int, decision: _Decision) -> None:
+        while self._turns and self._meter.total > limit:
+            self._remove_turn(decision)
+
+    def _remove_rounds(self, limit: int, decision: _Decision) -> None:
+        while len(self._rounds) > 1 and self._meter.total > limit:
+            self._remove_round(decision)
+
+    def _shorten_latest_results(self, limit: int, decision: _Decision) -> None:
+        for chars in (PREVIEW_CHARS, 0):
+            self._shorten_results(self._rounds[-1:], chars, limit, decision)
+
+    def _shorten_results(self, groups: Sequence[Sequence[_Entry]], chars: int, limit: int, decision: _Decision) -> None:
+        for entry in (entry for group in groups for entry in group):
+            if self._meter.total <= limit:
+                return
+            if entry.complete is not None and (entry.kept is None or entry.kept > chars):
+                self._shorten(entry, chars, decision)
+
+    # Changes of the content
+
+    def _shorten(self, entry: _Entry, chars: int, decision: _Decision) -> None:
+        """Show only the beginning of a result, unless this would not make it shorter."""
+        complete = entry.complete
+        if complete is None:
+            return
+        text = self._artifacts.preview(entry.name, complete.content, chars)
+        media = complete.media if chars > PREVIEW_CHARS else ()
+        shown = self._render(replace(complete, content=text, media=media))
+        saved = entry.tokens - self._meter.count(shown)
+        if saved <= 0:
+            return
+        if entry.is_history:
+            self._meter.history_tokens -= saved
+        else:
+            self._meter.turn_tokens -= saved
+        entry.shown, entry.tokens, entry.kept = shown, entry.tokens - saved, chars
+        decision.shortened[entry.name] = chars
+        self._artifacts.add(entry.name, complete.content)
+        self._meter.set_artifact_tool(self.tools)
+
+    def _remove_turn(self, decision: _Decision) -> None:
+        removed = self._turns.pop(0)
+        self._forget(removed)
+        self._meter.history_tokens -= sum(entry.tokens for entry in removed)
+        decision.removed += removed
+        decision.first_message = self._turns[0][0].id if self._turns else ""
+
+    def _remove_round(self, decision: _Decision) -> None:
+        removed = self._rounds.pop(0)
+        self._forget(removed)
+        self._removed_rounds += 1
+        self._meter.turn_tokens -= sum(entry.tokens for entry in removed)
+        self._meter.turn_messages -= len(removed)
+        decision.removed += removed
+        decision.rounds = self._removed_rounds
+
+    def _forget(self, removed: Sequence[_Entry]) -> None:
+        for entry in removed:
+            self._results.pop(entry.name, None)
+
+    # Summaries
+
+    async def _summarize_removed(
+        self, step: int, call_id: str, removed: Sequence[_Entry], limit: int, room: int
+    ) -> str:
+        """Replace the removed messages by a summary of at most `room` tokens. Return it; "" if the model gave none."""
+        before = [] if self._summary is None else [self._summary]
+        # The request for a summary has instructions, and its messages are escaped.
+        messages = self._latest_that_fit([*before, *removed], limit * 3 // 4)
+        try:
+            text = await self._summarize(step, f"{self._key(call_id)}/summary", messages, room)
+        except ModelError as error:
+            log.warning("messages are removed from a prompt without a summary: %s", error)
+            return ""
+        summary = self._cut_to_tokens(text, room)
+        self._set_summary(summary, len(removed))
+        return summary
+
+    def _latest_that_fit(self, entries: Sequence[_Entry], limit: int) -> list[LLMMessage]:
+        """The latest messages that have at most `limit` tokens together."""
+        start, left = len(entries), limit
+        while start and (left := left - entries[start - 1].tokens) >= 0:
+            start -= 1
+        return [entry.shown for entry in entries[start:]]
+
+    def _cut_to_tokens(self, text: str, tokens: int) -> str:
+        """Cut a text so that the message of a summary has at most that many tokens."""
+        while text and self._meter.count(summary_message(text, 0)) > tokens:
+            text = text[: len(text) * 9 // 10]
+        return text
+
+    def _set_summary(self, text: str, replaced: int) -> None:
+        known = 0 if self._summary is None else self._summary.tokens
+        message = self._render(summary_message(text, replaced))
+        message.metadata[RUNTIME_KEY] = "summary"
+        self._summary = _Entry(message, self._meter.count(message), message.id, is_history=True)
+        self._meter.history_tokens += self._summary.tokens - known
+
+    def _limit_error(self, limit: int, window: int | None, tokens: int | None = None) -> ContextLimitError:
+        needed = self._meter.total if tokens is None else tokens
+        of = f" of a window of {window} tokens" if window is not None and window != limit else ""
+        return ContextLimitError(
+            f"the prompt needs at least {needed} tokens, and it has {limit}{of}; shorten the request, the system prompt or the "
+            "descriptions of the tools, raise context_policy.max_tokens, or use a model with a larger context window",
+            needed_tokens=str(needed),
+            available_tokens=str(limit),
+        )
