@@ -139,6 +139,7 @@ _HOMES = {
         "ToolStep",
     ),
     "protolink_grpc.llms": (
+        "ContextPolicy",
         "InferSettings",
         "LLM",
         "LLMModelProfile",
@@ -330,6 +331,7 @@ __all__ = [
     "ContextItem",
     "ContextLimitError",
     "ContextManifest",
+    "ContextPolicy",
     "ConversationHistory",
     "Cost",
     "Credentials",

@@ -131,6 +131,7 @@ from protolink_grpc.flows import (
 )
 from protolink_grpc.llms import (
     LLM,
+    ContextPolicy,
     InferSettings,
     LLMModelProfile,
     MockLLM,
@@ -319,6 +320,7 @@ __all__ = [
     "ContextItem",
     "ContextLimitError",
     "ContextManifest",
+    "ContextPolicy",
     "ConversationHistory",
     "Cost",
     "Credentials",

@@ -65,6 +65,7 @@ NAMES: dict[str, list[str]] = {
         "ContextItem",
         "ContextLimitError",
         "ContextManifest",
+        "ContextPolicy",
         "ConversationHistory",
         "Cost",
         "Credentials",
@@ -290,6 +291,7 @@ NAMES: dict[str, list[str]] = {
         "ToolStep",
     ],
     "protolink_grpc.llms": [
+        "ContextPolicy",
         "InferSettings",
         "LLM",
         "LLMModelProfile",
