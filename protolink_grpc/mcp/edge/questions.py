@@ -74,7 +74,16 @@ def may_answer(approvals: Approvals | None, caller: str, request: ApprovalReques
 
 def question_result(request: ApprovalRequest, state: CallState, redaction: RedactionPolicy) -> Any:
     """Return the result that asks the client (`mcp.types.InputRequiredResult`)."""
-    from mcp.types import ElicitRequest, ElicitRequestFormParams, ElicitRequestURLParams, InputRequiredResult
+    from mcp.types import InputRequiredResult
+
+    return InputRequiredResult(
+        input_requests={request.request_id: question_of(request, redaction)}, request_state=str(state)
+    )
+
+
+def question_of(request: ApprovalRequest, redaction: RedactionPolicy) -> Any:
+    """Return the question to the client's person (`mcp.types.ElicitRequest`)."""
+    from mcp.types import ElicitRequest, ElicitRequestFormParams, ElicitRequestURLParams
 
     action, payload = request.action, request.action.payload
     params: Any
@@ -89,9 +98,7 @@ def question_result(request: ApprovalRequest, state: CallState, redaction: Redac
         )
         message = f"{action.kind} '{action.name}': {shown}{f' ({why})' if why else ''}"
         params = ElicitRequestFormParams(message=message[:MAX_MESSAGE_CHARS], requested_schema=_APPROVAL)
-    return InputRequiredResult(
-        input_requests={request.request_id: ElicitRequest(params=params)}, request_state=str(state)
-    )
+    return ElicitRequest(params=params)
 
 
 def decision_of(request: ApprovalRequest, response: Any) -> ApprovalDecision | None:

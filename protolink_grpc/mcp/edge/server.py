@@ -2,27 +2,41 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal
+
+from pydantic import ValidationError
 
 from protolink_grpc import __version__
 from protolink_grpc.auth.principal import Principal
 from protolink_grpc.errors import (
     ActionPolicyError,
+    ApprovalNotFoundError,
     BudgetExceededError,
     InvalidArgumentError,
     ProtolinkError,
     TaskExecutionError,
+    TaskNotCancelableError,
+    TaskNotFoundError,
     ToolError,
 )
-from protolink_grpc.mcp.edge.questions import CallState, can_be_asked, decision_of, may_answer, question_result
+from protolink_grpc.mcp.edge.questions import (
+    CallState,
+    can_be_asked,
+    decision_of,
+    may_answer,
+    question_of,
+    question_result,
+)
 from protolink_grpc.mcp.edge.results import error_result, output_result, running_result, task_result, tool_of
+from protolink_grpc.models.action import ApprovalRequest
 from protolink_grpc.models.card import AgentCard
 from protolink_grpc.models.events import TaskProgress
 from protolink_grpc.models.fold import TaskFold
 from protolink_grpc.models.ids import new_uuid
+from protolink_grpc.models.lifecycle import TaskState
 from protolink_grpc.models.message import Message
 from protolink_grpc.models.part import ToolCall
 from protolink_grpc.models.redaction import RedactionPolicy
@@ -31,7 +45,7 @@ from protolink_grpc.models.tool import ToolDescription
 from protolink_grpc.models.watch import StopAt
 from protolink_grpc.net.internal_errors import public_error
 from protolink_grpc.runtime.actions.approvals import Approvals
-from protolink_grpc.runtime.actions.tools import require_output, tool_submission
+from protolink_grpc.runtime.actions.tools import TOOL_TASK, require_output, tool_submission
 from protolink_grpc.runtime.admission import Submission
 from protolink_grpc.runtime.service import TaskService
 from protolink_grpc.tools.schema_arguments import SchemaArguments
@@ -41,6 +55,12 @@ from protolink_grpc.wire.events import asked_in, event_from_frame
 Batches = AsyncGenerator[list[bytes], None]
 Convert = Callable[[TaskFold], Any]
 
+Status = Literal["working", "input_required", "completed", "failed", "cancelled"]
+"""The states of a task of the extension."""
+
+TASK_AFTER_S = 2.0
+"""How long a call of a client with the tasks extension waits for its result before it becomes a task, in seconds."""
+
 WAIT_S = 45.0
 """How long a call waits for its task if the client gets no progress, in seconds: clients usually give up after 60 s."""
 
@@ -49,7 +69,11 @@ CALL_TOOL = "/plgrpc.v1.ControlService/CallTool"
 SEND_TASK = "/plgrpc.v1.AgentService/SendTask"
 GET_TASK = "/plgrpc.v1.AgentService/GetTask"
 CANCEL_TASK = "/plgrpc.v1.AgentService/CancelTask"
+RESPOND_APPROVAL = "/plgrpc.v1.ControlService/RespondApproval"
 """The methods whose access rules apply, as over every protocol."""
+
+CALL_ERRORS = (ToolError, ActionPolicyError, BudgetExceededError, TaskExecutionError)
+"""Errors that are results of a call, for the client's model. Others are JSON-RPC errors."""
 
 _TEXT = {"type": "string"}
 _TASK_ID = {"type": "object", "properties": {"task_id": _TEXT}, "required": ["task_id"], "additionalProperties": False}
@@ -115,7 +139,9 @@ class McpEdge:
         """Build the server (`mcp.server.Server`). It keeps nothing between two requests."""
         from mcp.server import Server
 
-        return Server(
+        from protolink_grpc.mcp.edge import tasks
+
+        server = Server(
             self._card.name,
             version=self._card.version or __version__,
             instructions=self._card.description or None,
@@ -124,6 +150,11 @@ class McpEdge:
             on_list_tools=self._list_tools,
             on_call_tool=self._call_tool,
         )
+        server.extensions[tasks.EXTENSION] = {}
+        server.add_request_handler("tasks/get", tasks.TaskParams, self._read_task)
+        server.add_request_handler("tasks/update", tasks.UpdateTaskParams, self._update_task)
+        server.add_request_handler("tasks/cancel", tasks.TaskParams, self._end_task)
+        return server
 
     def _find_schema(self, name: str) -> dict[str, Any] | None:
         if name in self._toolbox:
@@ -152,10 +183,93 @@ class McpEdge:
                 return await run(context, principal, checked)
             principal = self._admit(CALL_TOOL, context)
             return await self._run_tool(context, principal, name, arguments)
-        except (ToolError, ActionPolicyError, BudgetExceededError, TaskExecutionError) as error:
+        except CALL_ERRORS as error:
             return error_result(error)
         except Exception as error:
             raise _protocol_error(public_error(error, f"MCP call of '{name}'")) from error
+
+    # -- tasks of the extension ------------------------------------------------------------------------------------------
+
+    async def _read_task(self, context: Any, params: Any) -> Any:
+        from protolink_grpc.mcp.edge.tasks import detailed_task
+
+        _, fold = await self._find_task(context, params.task_id, GET_TASK)
+        status = self._status_of(context, fold)
+        if status == "input_required":
+            questions = {each.request_id: question_of(each, self._redaction) for each in self._questions(context, fold)}
+            return detailed_task(fold, status, inputRequests={key: _json(each) for key, each in questions.items()})
+        if status != "completed":
+            return detailed_task(fold, status)
+        try:
+            result = tool_result(fold) if fold.metadata.get(TOOL_TASK) else task_result(fold)
+        except CALL_ERRORS as error:
+            result = error_result(error)
+        except ProtolinkError as error:
+            failure = _protocol_error(error)
+            return detailed_task(fold, "failed", error=_json(failure.error))
+        return detailed_task(fold, status, result=_json(result))
+
+    async def _update_task(self, context: Any, params: Any) -> Any:
+        principal, fold = await self._find_task(context, params.task_id, RESPOND_APPROVAL)
+        pending = set(fold.pending_approvals)
+        try:
+            for key, response in params.input_responses.items():
+                if key in pending:  # others are answered already, or never were asked
+                    with suppress(ApprovalNotFoundError):
+                        await self._answer(principal, {key: response})
+        except ProtolinkError as error:
+            raise _protocol_error(error) from error
+        return {"resultType": "complete"}
+
+    async def _end_task(self, context: Any, params: Any) -> Any:
+        principal, fold = await self._find_task(context, params.task_id, CANCEL_TASK)
+        with suppress(TaskNotCancelableError):  # it has ended
+            await self._service.cancel(fold.task_id, principal.name)
+        return {"resultType": "complete"}
+
+    async def _find_task(self, context: Any, task_id: str, method: str) -> tuple[Principal, TaskFold]:
+        """Return the caller and the task of a request about a task.
+
+        Raises:
+            MCPError: The client does not declare the extension, the caller may not call `method`, or the task does not exist.
+        """
+        from mcp import MCPError
+        from mcp.types.jsonrpc import INVALID_PARAMS
+
+        from protolink_grpc.mcp.edge.tasks import missing_extension_error, takes_tasks
+
+        if not takes_tasks(context):
+            raise missing_extension_error()
+        try:
+            principal = self._admit(method, context)
+            return principal, await self._service.get(task_id, principal.name)
+        except TaskNotFoundError as error:
+            raise MCPError(INVALID_PARAMS, str(error), {"reason": error.reason}) from error
+        except ProtolinkError as error:
+            raise _protocol_error(error) from error
+
+    def _status_of(self, context: Any, fold: TaskFold) -> Status:
+        if fold.state is TaskState.CANCELED:
+            return "cancelled"
+        if fold.is_settled:
+            return "completed"
+        return "input_required" if self._questions(context, fold) else "working"
+
+    def _questions(self, context: Any, fold: TaskFold) -> list[ApprovalRequest]:
+        """Return the unanswered approvals of a task that its client can be asked."""
+        if not can_be_asked(context):
+            return []
+        requests = fold.pending_approvals.values()
+        return [each for each in requests if may_answer(self._approvals, fold.principal, each)]
+
+    async def _create_task(self, context: Any, task_id: str, principal: Principal) -> Any:
+        """Return the handle of a task. It is committed: `tasks/get` finds it."""
+        from protolink_grpc.mcp.edge.tasks import created_task
+
+        fold = await self._service.get(task_id, principal.name)
+        return created_task(fold, self._status_of(context, fold))
+
+    # -- calls -----------------------------------------------------------------------------------------------------------
 
     async def _run_tool(self, context: Any, principal: Principal, name: str, arguments: dict[str, Any]) -> Any:
         call = ToolCall(name, arguments, "")
@@ -200,7 +314,11 @@ class McpEdge:
             request = await self._service.question(approval_id)
             if request is None:
                 continue
-            decision = decision_of(request, ElicitResult.model_validate(response))
+            try:
+                answer = ElicitResult.model_validate(response)
+            except ValidationError:
+                raise InvalidArgumentError("is not an answer to its request", field="input_responses") from None
+            decision = decision_of(request, answer)
             if decision is None:
                 return False
             await self._service.respond(decision, principal.name, any_etag=True)
@@ -209,19 +327,24 @@ class McpEdge:
     async def _wait(self, context: Any, batches: Batches, task_id: str, principal: Principal, convert: Convert) -> Any:
         """Wait until a task is settled, and pass its progress on. The run belongs to the service, not to the call.
 
-        Returns its converted result, a question to the client, or a handle if the task works longer than the call may wait.
+        Returns its converted result; or, if the task works longer than the call may wait, a handle; or a question to the client. A
+        client with the tasks extension gets a task instead of the handle and the question.
         """
+        from protolink_grpc.mcp.edge.tasks import takes_tasks
+
+        is_task = takes_tasks(context)
         has_progress = context.meta is not None and context.meta.get("progress_token") is not None
-        limits = [each for each in (self._port.max_wait_s, None if has_progress else WAIT_S) if each is not None]
+        own_limit = TASK_AFTER_S if is_task else None if has_progress else WAIT_S
+        limits = [each for each in (self._port.max_wait_s, own_limit) if each is not None]
         try:
             async with asyncio.timeout(min(limits, default=None)), aclosing(batches):
                 async for frames in batches:
                     for frame in frames:
                         question = await self._pass_on(context, frame, task_id, principal)
                         if question is not None:
-                            return question
+                            return await self._create_task(context, task_id, principal) if is_task else question
         except TimeoutError:
-            return running_result(task_id)
+            return await self._create_task(context, task_id, principal) if is_task else running_result(task_id)
         return convert(await self._service.get(task_id, principal.name))
 
     async def _pass_on(self, context: Any, frame: bytes, task_id: str, principal: Principal) -> Any:
@@ -250,15 +373,18 @@ def tool_result(fold: TaskFold) -> Any:
     return output_result(require_output(fold))
 
 
-def _protocol_error(error: ProtolinkError) -> Exception:
+def _json(value: Any) -> Any:
+    return value.model_dump(by_alias=True, mode="json", exclude_none=True)
+
+
+def _protocol_error(error: ProtolinkError) -> Any:
     """Return an error of this package as JSON-RPC error, with the code of its row in the table of errors."""
     from mcp import MCPError
 
     data = {"reason": error.reason}
     if isinstance(error, InvalidArgumentError) and error.field:
         data["field"] = error.field
-    found: Exception = MCPError(error.rule.jsonrpc, str(error), data)
-    return found
+    return MCPError(error.rule.jsonrpc, str(error), data)
 
 
 def _send_schema() -> dict[str, Any]:
