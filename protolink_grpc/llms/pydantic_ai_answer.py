@@ -20,7 +20,14 @@ from protolink_grpc.llms.leading_thought import LeadingThought
 from protolink_grpc.llms.port import ModelItem, ModelRequest, ModelResponse, ModelToolCall, ModelUsage, TextChunk
 from protolink_grpc.llms.providers import Provider
 from protolink_grpc.llms.pydantic_ai_connection import Connection
-from protolink_grpc.llms.pydantic_ai_prompt import WireNames, refuse_media, to_messages, to_parameters, wire_names
+from protolink_grpc.llms.pydantic_ai_prompt import (
+    WireNames,
+    fits_anthropic,
+    refuse_media,
+    to_messages,
+    to_parameters,
+    wire_names,
+)
 from protolink_grpc.models.media import Media
 
 _COUNTED = ("input_tokens", "output_tokens")
@@ -99,6 +106,8 @@ def _schema(connection: Connection, provider: Provider, request: ModelRequest) -
     if schema is None or schema.get("type") != "object" or provider.schema == "never":
         return None
     if provider.schema == "without_tools" and request.tools:
+        return None
+    if provider.dialect == "anthropic" and not fits_anthropic(schema):
         return None
     return schema if connection.model.profile.get("supports_json_schema_output") else None
 

@@ -126,8 +126,51 @@ def to_parameters(
     ]
     if schema is None:
         return ModelRequestParameters(function_tools=definitions, allow_image_output=with_images)
-    answer = OutputObjectDefinition(json_schema=schema, name="answer", strict=False)
+    # Strict if the provider can enforce the whole schema. Anthropic is always strict: see `fits_anthropic`.
+    answer = OutputObjectDefinition(json_schema=schema, name="answer", strict=None)
     return ModelRequestParameters(function_tools=definitions, output_mode="native", output_object=answer)
+
+
+def fits_anthropic(schema: dict[str, Any]) -> bool:
+    """Return whether Anthropic can enforce a schema without a change of its meaning.
+
+    Anthropic supports objects with known properties only, no recursion, and 24 optional properties and 16 unions in a request.
+    Source: the limits of strict schemas at platform.claude.com/docs/en/build-with-claude/structured-outputs.
+    """
+    optional = unions = visited = 0
+    pending: list[tuple[Any, frozenset[str]]] = [(schema, frozenset())]
+    while pending:
+        node, path = pending.pop()
+        visited += 1
+        if visited > MAX_VISITED:
+            return False
+        if isinstance(node, list):
+            pending.extend((each, path) for each in node)
+        if not isinstance(node, dict):
+            continue
+        reference, properties = node.get("$ref"), node.get("properties")
+        if isinstance(reference, str):
+            if reference in path or not reference.startswith("#/$defs/"):
+                return False
+            target = schema.get("$defs", {}).get(reference.removeprefix("#/$defs/"))
+            pending.append((target, path | {reference}))
+        if node.get("type") == "object" and not (properties and node.get("additionalProperties") in (None, False)):
+            return False
+        if isinstance(properties, dict):
+            optional += len(properties.keys() - set(node.get("required", ())))
+            unions += sum(isinstance(each, dict) and "anyOf" in each for each in properties.values())
+            pending.extend((each, path) for each in properties.values())
+        pending.extend((value, path) for key, value in node.items() if key in _SCHEMA_KEYS)
+        if optional > MAX_OPTIONAL_PROPERTIES or unions > MAX_UNIONS:
+            return False
+    return True
+
+
+_SCHEMA_KEYS = ("anyOf", "oneOf", "allOf", "items", "prefixItems")
+MAX_OPTIONAL_PROPERTIES = 24
+MAX_UNIONS = 16
+MAX_VISITED = 10_000
+"""Bound of the work for a caller's schema: its references may describe much more than its text."""
 
 
 def _to_request_part(message: LLMMessage, names: WireNames) -> theirs.ModelRequestPart:

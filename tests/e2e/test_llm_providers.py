@@ -78,8 +78,8 @@ async def connect() -> AsyncIterator[Connect]:
     """Makes models of a server; their connections are closed at the end."""
     made: list[PydanticAILLM] = []
 
-    def model(server: Server, provider: str = "openai", **settings: Any) -> PydanticAILLM:
-        llm = create_llm(provider, "a-model", base_url=server.url, api_key=KEY, **settings)
+    def model(server: Server, provider: str = "openai", *, model: str = "a-model", **settings: Any) -> PydanticAILLM:
+        llm = create_llm(provider, model, base_url=server.url, api_key=KEY, **settings)
         assert isinstance(llm, PydanticAILLM)
         made.append(llm)
         return llm
@@ -295,7 +295,35 @@ async def test_a_schema_goes_where_it_is_taken(connect: Connect, provider: str, 
     formats = [asked.body.get("response_format") for asked in server.asked]
     assert [each is not None for each in formats] == [alone, beside_tools, False]
     if alone:
-        assert formats[0]["json_schema"]["schema"] == SCHEMA
+        assert formats[0]["json_schema"]["schema"] == SCHEMA | {"additionalProperties": False}
+        # OpenAI enforces it completely; other servers have no such setting.
+        assert formats[0]["json_schema"].get("strict") == (True if provider == "openai" else None)
+
+
+OPEN_SCHEMA = {
+    "type": "object",
+    "properties": {"by_day": {"type": "object", "additionalProperties": {"type": "number"}}},
+}
+
+
+async def test_openai_gets_a_schema_that_it_cannot_enforce_as_a_guide(connect: Connect):
+    async with serving(openai_text("{}")) as server:
+        await said(connect(server), ModelRequest("", ASKED.messages, output_schema=OPEN_SCHEMA))
+    (asked,) = server.asked
+    assert asked.body["response_format"]["json_schema"]["strict"] is False
+    by_day = asked.body["response_format"]["json_schema"]["schema"]["properties"]["by_day"]
+    assert by_day["additionalProperties"] == {"type": "number"}
+
+
+async def test_anthropic_gets_only_schemas_that_it_can_enforce(connect: Connect):
+    async with serving(ANTHROPIC_CALL) as server:
+        llm = connect(server, "anthropic", model="claude-sonnet-5")
+        for schema in (SCHEMA, OPEN_SCHEMA):
+            await said(llm, ModelRequest("", ASKED.messages, output_schema=schema))
+    enforced, other = (asked.body.get("output_config", {}) for asked in server.asked)
+    assert enforced["format"]["type"] == "json_schema"
+    assert enforced["format"]["schema"] == SCHEMA | {"additionalProperties": False}
+    assert "format" not in other
 
 
 # Failures

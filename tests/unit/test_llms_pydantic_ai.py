@@ -14,7 +14,7 @@ from protolink_grpc.llms.port import ModelRequest, ToolSpec
 from protolink_grpc.llms.prompt import data_block
 from protolink_grpc.llms.providers import PROVIDERS
 from protolink_grpc.llms.pydantic_ai_errors import TEXT_CHARS, Endpoint, to_model_error
-from protolink_grpc.llms.pydantic_ai_prompt import WireNames, to_messages, to_parameters, wire_names
+from protolink_grpc.llms.pydantic_ai_prompt import WireNames, fits_anthropic, to_messages, to_parameters, wire_names
 from protolink_grpc.models.conversation import LLMMessage
 
 ON_THE_WIRE = re.compile(r"[A-Za-z0-9_-]{1,64}")
@@ -177,3 +177,25 @@ def test_no_error_message_contains_the_key_or_exceeds_its_length(key: str, aroun
 )
 def test_the_table_decides_the_type_of_an_error(error: Exception, expected: type[Exception]):
     assert type(to_model_error(error, Endpoint(PROVIDERS["ollama"], "m", "http://host"))) is expected
+
+
+NODE = {"type": "object", "properties": {"next": {"$ref": "#/$defs/Node"}}, "required": ["next"]}
+LEAF = {"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"]}
+
+
+@pytest.mark.parametrize(
+    ("schema", "fits"),
+    [
+        (LEAF, True),
+        ({"type": "object", "properties": {"x": {"$ref": "#/$defs/Leaf"}}, "$defs": {"Leaf": LEAF}}, True),
+        ({"type": "object", "properties": {"x": {"$ref": "#/$defs/Node"}}, "$defs": {"Node": NODE}}, False),
+        ({"type": "object"}, False),
+        (LEAF | {"additionalProperties": True}, False),
+        ({"type": "object", "properties": {"x": {"type": "array", "items": {"type": "object"}}}}, False),
+        ({"type": "object", "properties": {f"p{number}": {"type": "string"} for number in range(24)}}, True),
+        ({"type": "object", "properties": {f"p{number}": {"type": "string"} for number in range(25)}}, False),
+        ({"type": "object", "properties": {"x": {"$ref": "https://example.com/schema"}}}, False),
+    ],
+)
+def test_a_schema_fits_anthropic_if_its_meaning_is_kept(schema: dict[str, Any], fits: bool) -> None:
+    assert fits_anthropic(schema) is fits
