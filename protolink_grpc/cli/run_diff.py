@@ -9,6 +9,7 @@ from protolink_grpc.cli.runs import Source, read_report
 from protolink_grpc.cli.settings import Settings
 from protolink_grpc.cli.timeline import event_summary
 from protolink_grpc.errors import InvalidArgumentError
+from protolink_grpc.models.events import RunEvent
 from protolink_grpc.models.report import RunReport
 from protolink_grpc.models.report_diff import FirstDifference, RunReportDiff
 from protolink_grpc.reports import diff_run_reports
@@ -64,27 +65,34 @@ def _lines(found: RunReportDiff, reports: tuple[RunReport, RunReport], runs: tup
         yield ""
         yield f"{section.replace('_', ' ').capitalize()}:"
         for each in differences[:MAX_PER_SECTION]:
-            yield from _wrap(str(each))
+            yield from (f"  {line}" for line in _wrap(str(each), WIDTH - 2))
         if len(differences) > MAX_PER_SECTION:
             yield f"  {len(differences) - MAX_PER_SECTION} more; --json shows all"
 
 
 def _first_lines(first: FirstDifference) -> Iterator[str]:
-    for mark, events in ((" ", first.before), ("-", first.baseline), ("+", first.candidate)):
-        for event in events:
-            yield f"{mark} {event_summary(event, WIDTH - 2)}"
-        if not events and mark != " ":
-            yield f"{mark} (the run has no further events)"
+    """Yield the events before, the pair that differs, how it differs, and the events that follow."""
+    yield from _event_lines(" ", first.before)
+    for mark, events in (("-", first.baseline), ("+", first.candidate)):
+        yield from _event_lines(mark, events[:1]) if events else [f"{mark} (the run has no further events)"]
+    for each in first.differences[:MAX_PER_SECTION]:
+        yield from (f"    {line}" for line in _wrap(str(each), WIDTH - 4))
+    yield from _event_lines("-", first.baseline[1:])
+    yield from _event_lines("+", first.candidate[1:])
 
 
-def _wrap(text: str) -> Iterator[str]:
+def _event_lines(mark: str, events: Iterable[RunEvent]) -> Iterator[str]:
+    return (f"{mark} {event_summary(event, WIDTH - 2)}" for event in events)
+
+
+def _wrap(text: str, width: int) -> Iterator[str]:
     """Yield a difference on one line, or with its two values on lines of their own if it is too long."""
     flat = output.one_line(text, 1000)
-    if len(flat) <= WIDTH - 2:
-        yield f"  {flat}"
+    if len(flat) <= width:
+        yield flat
         return
     path, _, values = flat.partition(": ")
     old, arrow, new = values.partition(" -> ")
-    yield f"  {output.one_line(path, WIDTH - 3)}:"
+    yield f"{output.one_line(path, width - 1)}:"
     for mark, value in (("-", old), ("+", new)) if arrow else ((" ", values),):
-        yield f"    {mark} {output.one_line(value, WIDTH - 6)}".rstrip()
+        yield f"  {mark} {output.one_line(value, width - 4)}".rstrip()

@@ -45,8 +45,15 @@ def timeline(report: RunReport) -> Iterator[str]:
 
 
 def event_summary(event: RunEvent, width: int) -> str:
-    """Format an event without its time, in at most `width` characters."""
-    return one_line(f"#{event.sequence} {event.type} {event_detail(event)}{_details(event)}", width)
+    """Format what an event says, without its time and process, in at most `width` characters."""
+    match event.payload:
+        case ev.ActionRequested(action=action):
+            text = f"{action.name} {to_json(action.arguments)}"
+        case ev.TaskStatusChanged():
+            text = event_detail(event)
+        case _:
+            text = _details(event).removeprefix(" | ") or event_detail(event)
+    return one_line(f"#{event.sequence} {event.type} {text}", width)
 
 
 def _details(event: RunEvent) -> str:

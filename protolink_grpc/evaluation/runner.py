@@ -9,7 +9,7 @@ from typing import Protocol
 
 from protolink_grpc.agent.agent import Agent
 from protolink_grpc.client.agent_client import AgentClient
-from protolink_grpc.errors import InvalidArgumentError, ProtolinkError, error_text
+from protolink_grpc.errors import InvalidArgumentError, ProtolinkError, ResourceExhaustedError, error_text
 from protolink_grpc.evaluation.cases import EvaluationCase, check_cases, load_evaluation_cases
 from protolink_grpc.evaluation.report import EvaluationReport
 from protolink_grpc.evaluation.samples import EvaluationSample, Scorer
@@ -19,6 +19,7 @@ from protolink_grpc.models.failure import RUN_LOST
 from protolink_grpc.models.json_value import plain
 from protolink_grpc.models.report import RunReport
 from protolink_grpc.models.task import Task
+from protolink_grpc.net.exponential_delay import ExponentialDelay
 from protolink_grpc.storage.port import TaskStore
 from protolink_grpc.storage.sqlite.store import SQLiteStore
 
@@ -26,6 +27,11 @@ MAX_SAMPLES = 1_000
 MAX_CONCURRENCY = 256
 MAX_LOST_RUNS = 3
 """Number of repetitions of a sample whose task failed because its process ended, as after an interrupted evaluation."""
+
+BUSY_DELAY_S = 0.1
+MAX_BUSY_DELAY_S = 5.0
+MAX_BUSY_RETRIES = 10
+"""Delays between attempts to send a task to a busy agent, and their number: about half a minute in total."""
 
 
 class _Target(Protocol):
@@ -188,11 +194,21 @@ class _Evaluation:
     async def _run_task(self, sample: EvaluationSample, task: Task) -> Task:
         """Run the task of a sample, again if its process ended."""
         for attempt in range(MAX_LOST_RUNS):
-            answer = await self._target.run(task, _request_id(self._report.evaluation_id, sample, attempt))
+            answer = await self._send(task, _request_id(self._report.evaluation_id, sample, attempt))
             if answer.failure is None or answer.failure.reason != RUN_LOST:
                 return answer
             task = sample.case.new_task()
         return answer
+
+    async def _send(self, task: Task, request_id: str) -> Task:
+        """Send a task, again if the agent is busy or limits the rate."""
+        delay = ExponentialDelay(BUSY_DELAY_S, MAX_BUSY_DELAY_S)
+        for _ in range(MAX_BUSY_RETRIES):
+            try:
+                return await self._target.run(task, request_id)
+            except ResourceExhaustedError as error:
+                await asyncio.sleep(max(error.retry_after_s or 0.0, delay.next_s()))
+        return await self._target.run(task, request_id)
 
     async def _cancel(self, task_id: str) -> None:
         try:

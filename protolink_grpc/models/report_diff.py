@@ -78,19 +78,21 @@ class FirstDifference:
         index: Number of events before it that say the same in both runs.
         before: The last of these, at most `CONTEXT_EVENTS`, of the baseline.
         baseline, candidate: The events from this place on, at most `CONTEXT_EVENTS`; empty if the run has ended.
+        differences: What differs in the first of them, if both have the same type.
     """
 
     index: int
     before: tuple[RunEvent, ...]
     baseline: tuple[RunEvent, ...]
     candidate: tuple[RunEvent, ...]
+    differences: tuple[RunReportDifference, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON form, with the events as they are in the logs."""
         events = {
             name: [each.to_dict() for each in getattr(self, name)] for name in ("before", "baseline", "candidate")
         }
-        return {"index": self.index, **events}
+        return {"index": self.index, "differences": [each.to_dict() for each in self.differences], **events}
 
 
 @dataclass(frozen=True, slots=True)

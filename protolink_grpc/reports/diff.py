@@ -67,8 +67,13 @@ def _first_difference(
                 _events(baseline[max(0, index - CONTEXT_EVENTS) : index]),
                 _events(baseline[index : index + CONTEXT_EVENTS]),
                 _events(candidate[index : index + CONTEXT_EVENTS]),
+                () if old is None or new is None or old.event.type != new.event.type else _differences(old, new),
             )
     return None
+
+
+def _differences(baseline: NormalizedEvent, candidate: NormalizedEvent) -> tuple[RunReportDifference, ...]:
+    return tuple(_compare(_records([baseline]), _records([candidate])))
 
 
 def _events(found: Iterable[NormalizedEvent]) -> tuple[RunEvent, ...]:

@@ -13,6 +13,7 @@ from protolink_grpc import (
     EvaluationReport,
     EvaluationSample,
     InvalidArgumentError,
+    Limits,
     MockLLM,
     SQLiteRunStore,
     SQLiteStore,
@@ -79,6 +80,12 @@ async def test_no_more_samples_run_at_the_same_time_than_allowed() -> None:
     agent = Shouter("shouter")
     await evaluate(agent, [EvaluationCase(str(each), "x") for each in range(10)], concurrency=3)
     assert (agent.runs, agent.most) == (10, 3)
+
+
+async def test_a_busy_agent_is_asked_again() -> None:
+    agent = Shouter("shouter", limits=Limits(max_concurrency=1, max_queue=1))
+    report = await evaluate(agent, [EvaluationCase(str(each), str(each)) for each in range(6)], concurrency=6)
+    assert report.passed == 6
 
 
 async def test_a_question_to_the_caller_is_an_output() -> None:
