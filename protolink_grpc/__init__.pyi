@@ -135,6 +135,7 @@ from protolink_grpc.llms import (
     InferSettings,
     LLMModelProfile,
     MockLLM,
+    Price,
     ScriptedLLM,
     create_llm,
 )
@@ -376,6 +377,7 @@ __all__ = [
     "PolicyDecision",
     "PolicyEffect",
     "PositionCompactedError",
+    "Price",
     "Principal",
     "ProtolinkError",
     "PushConfig",

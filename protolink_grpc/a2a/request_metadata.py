@@ -22,11 +22,20 @@ def split_metadata(metadata: dict[str, Any]) -> tuple[dict[str, Any], RunContext
         raise InvalidArgumentError("must be a string", field=f"metadata.{OWN_KEY}.{REQUEST_KEY}")
     try:
         if given is not None:
-            context = RunContext.from_dict(given)
+            context = RunContext.from_dict(_restore_integers(given))
             check_id(context.run_id, "run_id")
     except InvalidArgumentError as error:
         raise error.within(f"metadata.{OWN_KEY}.{CONTEXT_KEY}") from None
     return {key: value for key, value in metadata.items() if key != OWN_KEY}, context, request_id
+
+
+def _restore_integers(value: Any) -> Any:
+    """Return a JSON value with integers instead of floats without a fraction: the numbers of a protobuf Struct are doubles."""
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    if isinstance(value, dict):
+        return {key: _restore_integers(each) for key, each in value.items()}
+    return [_restore_integers(each) for each in value] if isinstance(value, list) else value
 
 
 def choose_request_id(header: str, given: str) -> str:

@@ -14,6 +14,7 @@ from protolink_grpc.llms.port import (
     TextChunk,
     ToolSpec,
 )
+from protolink_grpc.llms.prices import Price
 from protolink_grpc.llms.profile import LLMModelProfile
 from protolink_grpc.models.media import Media
 
@@ -29,6 +30,7 @@ __all__ = [
     "ModelResponse",
     "ModelToolCall",
     "ModelUsage",
+    "Price",
     "ScriptedLLM",
     "TextChunk",
     "ToolSpec",

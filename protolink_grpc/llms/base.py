@@ -11,6 +11,7 @@ from protolink_grpc.llms.direct import AgentCallback, AnyTool, DirectLoopHost, E
 from protolink_grpc.llms.loop import Inference
 from protolink_grpc.llms.loop_host import InferenceRequest, InferSettings
 from protolink_grpc.llms.port import ModelItem, ModelRequest, ModelResponse
+from protolink_grpc.llms.prices import ModelPrice
 from protolink_grpc.llms.profile import LLMModelProfile
 from protolink_grpc.llms.prompt import build_summary_prompt
 from protolink_grpc.llms.sync_llm import SyncLLM
@@ -59,6 +60,10 @@ class LLM(ABC):
     @abstractmethod
     def generate(self, request: ModelRequest) -> AsyncIterator[ModelItem]:
         """As `llms.port.LanguageModel.generate`."""
+
+    async def find_price(self) -> ModelPrice | None:
+        """Return the price of the model: that of the profile if it has one, otherwise None. Providers may know more prices."""
+        return self.profile if self.profile.has_price else None
 
     async def aclose(self) -> None:  # noqa: B027 -- a model without connections has nothing to close
         """Close the connections of the running event loop. The next call opens new ones."""

@@ -3,12 +3,13 @@
 import difflib
 import inspect
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from protolink_grpc.errors import InvalidArgumentError
 from protolink_grpc.llms.base import LLM
 from protolink_grpc.llms.mock import MockLLM, ScriptedLLM
+from protolink_grpc.llms.prices import Price
 from protolink_grpc.llms.profile import LLMModelProfile
 from protolink_grpc.llms.providers import ALIASES, PROVIDERS, Provider
 from protolink_grpc.llms.pydantic_ai_model import PydanticAILLM
@@ -26,6 +27,7 @@ def create_llm(
     api_key: str | None = None,
     metrics_profile: LLMModelProfile | None = None,
     input_media: Sequence[str] | None = None,
+    prices: Mapping[str, Price] | None = None,
     **settings: Any,
 ) -> LLM:
     """Create a language model.
@@ -37,6 +39,8 @@ def create_llm(
         api_key: None reads the provider's environment variable. A server at `base_url` may need none.
         metrics_profile: Facts about the model. Its provider and model are filled in if they are empty.
         input_media: As in LLMModelProfile; None leaves the profile unchanged.
+        prices: Prices by the provider's name of the model. They replace those of the profile and of the table of `genai-prices`,
+            which is used for hosted models that have no price here. One mapping can be shared by all models of a program.
         settings: Settings of MockLLM, ScriptedLLM or PydanticAILLM by name.
 
     Raises:
@@ -54,6 +58,8 @@ def create_llm(
         llm.configure_metrics(known, provider=known.provider or llm.provider, model=known.model or llm.model)
     if input_media is not None:
         llm.configure_metrics(input_media=tuple(input_media))
+    if prices is not None and (price := prices.get(llm.model)) is not None:
+        llm.configure_metrics(**price.profile_fields)
     return llm
 
 

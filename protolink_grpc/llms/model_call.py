@@ -21,6 +21,7 @@ from protolink_grpc.errors import (
     ModelTimeoutError,
     ModelUnavailableError,
     ProtolinkError,
+    UnsupportedOperationError,
 )
 from protolink_grpc.llms.answers import FILES, RAW_ARGUMENTS
 from protolink_grpc.llms.final_text import FinalText
@@ -36,6 +37,7 @@ from protolink_grpc.llms.port import (
     TextChunk,
     ToolSpec,
 )
+from protolink_grpc.llms.prices import ModelPrice
 from protolink_grpc.llms.prompt import build_summary_prompt
 from protolink_grpc.logs import get_logger
 from protolink_grpc.models.action import BudgetDecision
@@ -59,6 +61,9 @@ log = get_logger(__name__)
 
 FIRST_DELAY_S = 0.5
 """The delay before the first retry; it doubles with each further one."""
+
+ESTIMATED_COST = "cost_is_estimated"
+"""Key in the metrics of a completed call whose tokens the provider did not report: its cost is that of the estimates."""
 
 TICK_S = 0.001
 """The resolution of an event loop's timers."""
@@ -100,6 +105,8 @@ class ModelCaller:
         self._sleep = sleep
         self._jitter = jitter
         self._profile = profile_of(model)
+        self._price: ModelPrice | None = None
+        self._has_checked_price = False
 
     def prompt(self, system: str, messages: Sequence[LLMMessage], tools: Sequence[ToolSpec] = ()) -> ModelRequest:
         """Return a prompt with the settings of the inference."""
@@ -145,15 +152,38 @@ class ModelCaller:
             BudgetExceededError: Before a call that the budget forbids, or after an answer that was too long.
             ContentTypeNotSupportedError: The model does not take a file of the request.
             ContextLimitError: The prompt does not fit into the context window of the model.
+            UnsupportedOperationError: The budget limits the cost, and the price of the model in its currency is unknown.
             ModelError: The model refused, or all attempts failed.
             CancelledError: Immediately; the model's iterator is closed.
         """
+        if not self._has_checked_price:
+            self._price = await self._find_price()
+            self._has_checked_price = True
         try:
             return await self._answer(step, call_id, prompt, shorten)
         except BudgetExceededError as error:
             if isinstance(error.decision, BudgetDecision):
                 await self._host.report(BudgetReported(error.decision), severity="error", summary=str(error))
             raise
+
+    async def _find_price(self) -> ModelPrice | None:
+        """Return the price of the model, or None. Raises UnsupportedOperationError if a limit of the cost needs it."""
+        find = getattr(self._model, "find_price", None)  # not a part of LanguageModel: most models have none
+        price: ModelPrice | None = self._profile if self._profile.has_price else None
+        if find is not None:
+            price = await find()
+        limit = self._host.budget.budget.max_cost
+        if limit is None or (price is not None and price.currency == limit.currency):
+            return price
+        model = f"{self._model.provider}:{self._model.model}"
+        known = f"is in {price.currency}" if price is not None else "is unknown"
+        raise UnsupportedOperationError(
+            f"max_cost: the budget limits the cost to {limit}, but the price of the model {model} {known}; "
+            f"give it a price in {limit.currency} with create_llm(..., prices={{{self._model.model!r}: Price(...)}}), "
+            "or limit the tokens instead",
+            model=model,
+            currency=limit.currency,
+        )
 
     async def _answer(self, step: int, call_id: str, prompt: ModelRequest, shorten: Shorten | None) -> LlmCallCompleted:
         host, budget = self._host, self._host.budget
@@ -314,7 +344,12 @@ class ModelCaller:
             metrics["usage"] = usage.details
         if raw:
             metrics[RAW_ARGUMENTS] = raw
-        cost = self._profile.cost_micros(usage)
+        counted = usage
+        if self._price is not None and (usage.input_tokens is None or usage.output_tokens is None):
+            read = estimated if usage.input_tokens is None else usage.input_tokens
+            counted = replace(usage, input_tokens=read, output_tokens=written)
+            metrics[ESTIMATED_COST] = True
+        cost = (self._price or self._profile).cost_of(counted)
         completed = LlmCallCompleted(
             call_id,
             self._model.provider,
@@ -323,8 +358,8 @@ class ModelCaller:
             text,
             usage.input_tokens,
             usage.output_tokens,
-            cost,
-            "" if cost is None else self._profile.currency,
+            None if cost is None else cost.micros,
+            "" if cost is None else cost.currency,
             micros,
             metrics,
             calls,
@@ -342,7 +377,7 @@ class ModelCaller:
             await self._warn(budget.record_output_tokens(written))
         finally:  # also after an answer that was too long: it has to be paid
             warnings = budget.record_cost(
-                completed.cost,
+                cost,
                 cached_input_tokens=usage.cached_input_tokens or 0,
                 reasoning_tokens=usage.reasoning_tokens or 0,
             )

@@ -15,9 +15,11 @@ from typing import Any
 from protolink_grpc.errors import ModelError, ModelTimeoutError, ProtolinkError
 from protolink_grpc.llms.base import LLM
 from protolink_grpc.llms.port import ModelItem, ModelRequest
+from protolink_grpc.llms.prices import ModelPrice, find_listed_price
 from protolink_grpc.llms.providers import URL_MEDIA, Dialect, Provider
 
 _SDKS: dict[Dialect, str] = {"openai": "openai", "anthropic": "anthropic", "google": "google.genai"}
+_NOT_SEARCHED: Any = object()
 
 
 @dataclass(slots=True)
@@ -70,6 +72,7 @@ class PydanticAILLM(LLM):
         fetches = provider.fetches_urls and not base_url if fetches_urls is None else fetches_urls
         self._url_media = URL_MEDIA[provider.dialect] if fetches else ()
         self._options = dict(options or {})
+        self._listed_price: Any = _NOT_SEARCHED
         self._connections: dict[asyncio.AbstractEventLoop, _LoopConnection] = {}
         _require_packages(provider)
 
@@ -107,6 +110,15 @@ class PydanticAILLM(LLM):
             return
         # Raised outside of the handlers: errors of SDKs contain requests, headers and keys, and must not become its context.
         raise failed
+
+    async def find_price(self) -> ModelPrice | None:
+        """Return the price of the profile, or that of the model in the table of `genai-prices`, or None."""
+        if self.profile.has_price:
+            return self.profile
+        if self._listed_price is _NOT_SEARCHED:
+            url = (await self._get_connection()).model.base_url or ""
+            self._listed_price = await asyncio.to_thread(find_listed_price, url, self.model)
+        return self._listed_price
 
     async def aclose(self) -> None:
         """Close the connections of the running event loop; a later call opens new ones."""

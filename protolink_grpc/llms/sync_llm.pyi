@@ -7,6 +7,7 @@ from protolink_grpc.llms.base import LLM, T
 from protolink_grpc.llms.context_policy import ContextSetting
 from protolink_grpc.llms.direct import AgentCallback, AnyTool, EventCallback
 from protolink_grpc.llms.loop_host import InferSettings
+from protolink_grpc.llms.prices import ModelPrice
 from protolink_grpc.models.card import AgentCard
 from protolink_grpc.models.context import RunContext
 from protolink_grpc.models.conversation import (
@@ -21,6 +22,7 @@ from protolink_grpc.models.part import Part
 
 class SyncLLM:
     def __init__(self, llm: LLM) -> None: ...
+    def find_price(self) -> ModelPrice | None: ...
     def aclose(self) -> None: ...
     @overload
     def infer(

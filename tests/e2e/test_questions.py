@@ -12,8 +12,10 @@ from pydantic import BaseModel
 from protolink_grpc import (
     Agent,
     AgentClient,
+    Cost,
     InvalidArgumentError,
     Message,
+    Price,
     Registry,
     RunBudget,
     ScriptedLLM,
@@ -24,6 +26,7 @@ from protolink_grpc import (
 from protolink_grpc.client.channel import close_channels
 from protolink_grpc.client.http_channel import close_http_channels
 from protolink_grpc.errors import InvalidAgentResponseError, TaskExecutionError, UnsupportedOperationError
+from protolink_grpc.llms import ModelResponse, ModelUsage
 from protolink_grpc.models.events import ActionEnded, LlmCallCompleted
 
 PATIENCE_S = 30.0
@@ -236,6 +239,57 @@ async def test_a_tool_in_a_thread_asks_a_peer_without_await() -> None:
         assert done.get_output() == 21.5
 
 
+# -- money --------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("interface", ["grpc", "http"])
+async def test_a_question_with_a_limit_of_its_cost_is_answered_and_the_cost_is_in_usage_and_report(
+    interface: str,
+) -> None:
+    agent = station(ModelResponse(ROME_JSON, usage=ModelUsage(1000, 100, {}, 400)))
+    assert agent.llm is not None
+    agent.llm.configure_metrics(**Price(2, 10, cached_input=1).profile_fields)
+    async with agent:
+        client = client_of(agent, interface)
+        assert await client.ask("?", output_type=Weather, budget=RunBudget(max_cost_usd=0.5), session_id="s") == ROME
+        (task,) = (await client.list_tasks(session_id="s")).tasks
+        done, report = await client.get_task(task.id), await client.get_run_report(None, task.id)
+    assert done.usage is not None
+    assert done.usage.costs == (Cost(600 * 2 + 400 + 100 * 10, "USD"),)
+    assert (report.totals.cost_micros, report.totals.currency) == (2600, "USD")
+
+
+@pytest.mark.parametrize("interface", ["grpc", "http", "a2a"])
+async def test_a_limit_of_the_cost_with_a_model_of_unknown_price_fails_the_run_and_names_the_limit(
+    interface: str,
+) -> None:
+    async with station() as agent:
+        with pytest.raises(
+            TaskExecutionError, match=r"max_cost: the budget limits the cost to 0\.5 USD, but the price of"
+        ):
+            await client_of(agent, interface).ask("?", output_type=Weather, budget=RunBudget(max_cost_usd=0.5))
+        assert isinstance(agent.llm, ScriptedLLM)
+        assert agent.llm.requests == []
+
+
+async def test_a_peer_with_a_model_of_unknown_price_does_not_work_under_the_limit_of_its_caller() -> None:
+    async with Registry() as registry:
+        boss = Agent(name="boss", url="grpc://127.0.0.1:0", registry=registry)
+
+        @boss.tool
+        async def warm() -> str:
+            """Ask the station."""
+            return await boss.peer("station").ask("How warm is Rome?")
+
+        async with station(registry=registry) as peer, boss:
+            task = Task.create_tool_call("warm", {}, budget=RunBudget(max_cost_usd=0.5))
+            done = await AgentClient(url=boss.card.url).send_task(None, task)
+            assert isinstance(peer.llm, ScriptedLLM)
+            assert peer.llm.requests == []
+    assert done.state is TaskState.FAILED
+    assert "max_cost" in done.reason
+
+
 # -- the agent itself -----------------------------------------------------------------------------------------------------------
 
 
@@ -309,6 +363,7 @@ PROGRAM = """
 
     async def main():
         llm = ScriptedLLM(['{"city": "Rome", "degrees": %s}' % sys.argv[4]])
+        llm.configure_metrics(input_cost_per_million=1000.0, output_cost_per_million=2000.0)
         store = SQLiteStore(sys.argv[1])
         agent = Forecaster(name="forecaster", url="grpc://127.0.0.1:0", store=store, llm=llm, recovery="resume")
         await agent.serve()
@@ -334,7 +389,9 @@ async def test_a_recovered_run_gets_the_answers_that_the_killed_one_got(
         async with asyncio.timeout(PATIENCE_S):
             done = await client.wait_task(task.id)
         assert done.get_output() == "1.0 21.5 Weather"
+        log = [event.payload async for event in client.subscribe(task.id)]
+        (paid,) = [each.cost for each in log if isinstance(each, LlmCallCompleted)]
         assert done.usage is not None
-        assert done.usage.llm_calls == 2
+        assert (done.usage.llm_calls, done.usage.costs) == (2, (paid,))
         assert isinstance(peer.llm, ScriptedLLM)
         assert len(peer.llm.requests) == 1
