@@ -19,7 +19,6 @@ from protolink_grpc.llms.prices import ModelPrice, find_listed_price
 from protolink_grpc.llms.providers import URL_MEDIA, Dialect, Provider
 
 _SDKS: dict[Dialect, str] = {"openai": "openai", "anthropic": "anthropic", "google": "google.genai"}
-_NOT_SEARCHED: Any = object()
 
 
 @dataclass(slots=True)
@@ -72,7 +71,8 @@ class PydanticAILLM(LLM):
         fetches = provider.fetches_urls and not base_url if fetches_urls is None else fetches_urls
         self._url_media = URL_MEDIA[provider.dialect] if fetches else ()
         self._options = dict(options or {})
-        self._listed_price: Any = _NOT_SEARCHED
+        self._listed_price: ModelPrice | None = None
+        self._has_searched_price = False
         self._connections: dict[asyncio.AbstractEventLoop, _LoopConnection] = {}
         _require_packages(provider)
 
@@ -115,9 +115,10 @@ class PydanticAILLM(LLM):
         """Return the price of the profile, or that of the model in the table of `genai-prices`, or None."""
         if self.profile.has_price:
             return self.profile
-        if self._listed_price is _NOT_SEARCHED:
+        if not self._has_searched_price:
             url = (await self._get_connection()).model.base_url or ""
             self._listed_price = await asyncio.to_thread(find_listed_price, url, self.model)
+            self._has_searched_price = True
         return self._listed_price
 
     async def aclose(self) -> None:
