@@ -131,12 +131,16 @@ from protolink_grpc.flows import (
 )
 from protolink_grpc.llms import (
     LLM,
+    AgentHooks,
     ContextPolicy,
+    FinalOutput,
     InferSettings,
     LLMModelProfile,
     MockLLM,
+    ModelInput,
     Price,
     ScriptedLLM,
+    ToolOutcome,
     create_llm,
 )
 from protolink_grpc.mcp.client.adapter import MCPToolAdapter
@@ -283,6 +287,7 @@ __all__ = [
     "AgentClient",
     "AgentConflictError",
     "AgentFilter",
+    "AgentHooks",
     "AgentInterface",
     "AgentNotFoundError",
     "AgentPeer",
@@ -335,6 +340,7 @@ __all__ = [
     "ExtendedCardNotConfiguredError",
     "Extension",
     "ExtensionRequiredError",
+    "FinalOutput",
     "Flow",
     "FlowDescription",
     "Graph",
@@ -364,6 +370,7 @@ __all__ = [
     "MockLLM",
     "ModelConfig",
     "ModelError",
+    "ModelInput",
     "ModelTimeoutError",
     "ModelUnavailableError",
     "MutualTLS",
@@ -449,6 +456,7 @@ __all__ = [
     "ToolCorrectionLimitError",
     "ToolError",
     "ToolFailedError",
+    "ToolOutcome",
     "ToolOutput",
     "ToolRejectedError",
     "ToolStep",

@@ -69,6 +69,7 @@ class AgentComponents:
             settings=settings,
             conversations=self._conversations,
             context_policy=context_policy_of(model.context_policy),
+            hooks=model.hooks,
         )
         self.executor = DefaultHandler(self.actions, self.model)
         self.mcp: AttachedServers | None = None

@@ -17,6 +17,7 @@ from protolink_grpc.edges.http.options import HttpOptions
 from protolink_grpc.errors import InvalidArgumentError, UnimplementedError
 from protolink_grpc.llms.base import LLM
 from protolink_grpc.llms.context_policy import ContextSetting
+from protolink_grpc.llms.hooks import AgentHooks
 from protolink_grpc.llms.loop_host import InferSettings
 from protolink_grpc.models.arguments import checks_fields
 from protolink_grpc.models.context import RunBudget
@@ -43,12 +44,14 @@ class ModelConfig:
         system_prompt: Instructions for the model.
         infer: Limits and options of the inference loop.
         context_policy: Limits of the model's prompts; "auto" follows the model's context window. None means no limits.
+        hooks: Functions that see and change the calls of the model, the results of tools, and the final answer.
     """
 
     llm: LLM | str | None = None
     system_prompt: str | None = None
     infer: InferSettings | None = None
     context_policy: ContextSetting = "auto"
+    hooks: AgentHooks | None = None
 
 
 @checks_fields
@@ -193,6 +196,7 @@ class FlatSettings(TypedDict, total=False):
 
     infer: InferSettings | None
     context_policy: ContextSetting
+    hooks: AgentHooks | None
     tool_timeout_s: float | None
     max_sync_workers: int
     skills: Literal["auto", "fixed"]
@@ -228,7 +232,6 @@ class FlatSettings(TypedDict, total=False):
     execution_version: Any
     expose_chat: Any
     expose_tool_results: Any
-    hooks: Any
     knowledge: Any
     llm_factory: Any
     logger: Any

@@ -3,6 +3,7 @@
 from protolink_grpc.llms.base import LLM
 from protolink_grpc.llms.context_policy import ContextPolicy
 from protolink_grpc.llms.factory import create_llm
+from protolink_grpc.llms.hooks import AgentHooks, FinalOutput, ModelInput, ToolOutcome
 from protolink_grpc.llms.loop_host import InferSettings
 from protolink_grpc.llms.mock import MockLLM, ScriptedLLM
 from protolink_grpc.llms.port import (
@@ -20,12 +21,15 @@ from protolink_grpc.models.media import Media
 
 __all__ = [
     "LLM",
+    "AgentHooks",
     "ContextPolicy",
+    "FinalOutput",
     "InferSettings",
     "LLMModelProfile",
     "LanguageModel",
     "Media",
     "MockLLM",
+    "ModelInput",
     "ModelRequest",
     "ModelResponse",
     "ModelToolCall",
@@ -33,6 +37,7 @@ __all__ = [
     "Price",
     "ScriptedLLM",
     "TextChunk",
+    "ToolOutcome",
     "ToolSpec",
     "create_llm",
 ]

@@ -19,7 +19,7 @@ from protolink_grpc.llms.context_artifacts import ContextArtifacts
 from protolink_grpc.llms.context_policy import ContextLimits, ContextPolicy
 from protolink_grpc.llms.loop_host import LoopHost, Observation
 from protolink_grpc.llms.manifest import ContextMeter, profile_of
-from protolink_grpc.llms.port import RUNTIME_KEY, LanguageModel, ToolSpec
+from protolink_grpc.llms.port import RUNTIME_KEY, LanguageModel, ModelRequest, ToolSpec
 from protolink_grpc.logs import get_logger
 from protolink_grpc.models.conversation import LLMMessage, summary_message
 from protolink_grpc.models.events import ContextCompacted
@@ -239,11 +239,13 @@ class ContextWindow:
         if self._meter.total >= before:
             raise refused
 
-    def check_size(self, tokens: int) -> None:
-        """Raise ContextLimitError if a prompt of that many tokens does not fit."""
+    def check_size(self, request: ModelRequest) -> None:
+        """Raise ContextLimitError if a prompt, which a hook has changed, does not fit."""
         limits = self._limits()
-        if self._is_limited and limits.prompt is not None and tokens > limits.prompt:
-            raise self._limit_error(limits.prompt, limits.window, tokens)
+        if self._is_limited and limits.prompt is not None:
+            tokens = self._meter.count_request(request)
+            if tokens > limits.prompt:
+                raise self._limit_error(limits.prompt, limits.window, tokens)
 
     def _limits(self) -> ContextLimits:
         limits = self._policy.limits(profile_of(self._model), self._max_output_tokens)

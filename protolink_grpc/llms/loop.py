@@ -10,6 +10,7 @@ import hashlib
 import random
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import count
 from typing import Any
@@ -33,6 +34,7 @@ from protolink_grpc.llms.answers import (
 )
 from protolink_grpc.llms.checks import INVALID_ARGUMENTS, RESERVED_TOOLS, ActionCheck, OutputCheck
 from protolink_grpc.llms.context_window import ContextWindow
+from protolink_grpc.llms.hooks import InferenceHooks
 from protolink_grpc.llms.loop_host import (
     ActionCall,
     ActionKind,
@@ -47,7 +49,7 @@ from protolink_grpc.llms.manifest import ContextMeter, profile_of
 from protolink_grpc.llms.model_call import ModelCaller
 from protolink_grpc.llms.port import LanguageModel, ModelRequest, ModelToolCall
 from protolink_grpc.llms.prompt import build_prompt, delegation_tools
-from protolink_grpc.llms.transcript import Transcript, render_message
+from protolink_grpc.llms.transcript import Transcript, render_message, render_observation
 from protolink_grpc.models.events import LlmCallCompleted, LlmStep
 from protolink_grpc.models.json_value import canonical_json, to_json
 from protolink_grpc.models.media import Media
@@ -71,6 +73,7 @@ class Inference:
 
     Args:
         model: Gets the tools as definitions if it has `native_tools`, otherwise as text with the JSON contract.
+        hooks: None means no hooks.
         sleep: Waits between the attempts of a model call, in seconds.
         jitter: Returns random numbers from 0 to 1 for the length of these waits.
 
@@ -84,10 +87,12 @@ class Inference:
         request: InferenceRequest,
         host: LoopHost,
         *,
+        hooks: InferenceHooks | None = None,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         jitter: Callable[[], float] = random.random,
     ) -> None:
         self._request = request
+        self._hooks = hooks
         self._settings = request.settings
         self._host = host
         self._native = native = model.native_tools
@@ -132,6 +137,7 @@ class Inference:
             ContextLimitError: Even the smallest prompt does not fit, or the provider refused a prompt that was shortened.
             ModelError: The model call failed.
             RepeatedActionError: The model repeats the same actions with the same results.
+            HookError: A hook failed.
             CancelledError: The run was canceled.
         """
         for step in count(1):
@@ -158,13 +164,27 @@ class Inference:
     async def _call_model(self, step: int, call_id: str) -> LlmCallCompleted:
         async def shorten(refused: ContextLimitError) -> ModelRequest:
             await self._window.make_room(step, call_id, refused)
-            return self._build_prompt()
+            return await self._build_prompt(step, call_id)
 
-        return await self._caller.answer(step, call_id, self._build_prompt(), shorten)
+        return await self._caller.answer(step, call_id, await self._build_prompt(step, call_id), shorten)
 
-    def _build_prompt(self) -> ModelRequest:
-        window = self._window
-        return self._caller.prompt(self._system, window.messages, (*self._tools, *window.tools))
+    async def _build_prompt(self, step: int, call_id: str) -> ModelRequest:
+        window, hooks = self._window, self._hooks
+        prompt = self._caller.prompt(self._system, window.messages, (*self._tools, *window.tools))
+        if hooks is None:
+            return prompt
+        # A hook also sees the tools of a model without native tool calls, whose system prompt describes them.
+        shown = prompt if self._native else replace(prompt, tools=tuple(self._request.tools))
+        changed = await hooks.before_model(shown, step, call_id)
+        if changed is shown:
+            return prompt
+        if not self._native:
+            system = changed.system
+            if changed.tools != shown.tools and system == shown.system:
+                system = build_prompt(replace(self._request, tools=changed.tools), native_tools=False).system
+            changed = replace(changed, system=system, tools=())
+        window.check_size(changed)
+        return changed
 
     def _read(self, answer: LlmCallCompleted) -> FinalAnswer | RequestedActions:
         if FILES in answer.metrics and not answer.text.strip() and not answer.tool_calls:
@@ -186,6 +206,10 @@ class Inference:
                 raise ActionParseError(text[:1].upper() + text[1:], content) from None
         if not isinstance(text, str):
             text = to_json(text)
+        if self._hooks is not None:
+            feedback = await self._hooks.before_complete(content, round_.step, round_.call_id)
+            if feedback is not None:
+                raise ActionParseError(f"before_complete rejected it: {feedback.rstrip('.')}", content)
         turn = self._transcript.finish(text, files)
         return InferenceResult(text if self._output is None else content, turn, round_.step, tuple(self._files))
 
@@ -196,7 +220,7 @@ class Inference:
         self._transcript.add_calls(calls, requested.thought, files)
         checked = [self._check_call(call, index, round_) for index, call in enumerate(calls)]
         observations = await self._run_actions(checked)
-        texts = [self._transcript.add_result(*each) for each in zip(calls, observations, strict=True)]
+        texts = [await self._add_result(*each) for each in zip(calls, checked, observations, strict=True)]
         without_target = [
             str(each) for each in checked if isinstance(each, ToolRejectedError) and each.code != INVALID_ARGUMENTS
         ]
@@ -207,12 +231,26 @@ class Inference:
         await self._count_rejections(calls, observations, round_)
         self._check_repetition(calls, texts)
 
+    async def _add_result(
+        self, call: ModelToolCall, checked: ActionCall | Observation | ToolRejectedError, observation: Observation
+    ) -> str:
+        """Add the result of a call to the conversation, as the hook wants it, and return its text."""
+        text, media = render_observation(observation)
+        if self._hooks is not None and isinstance(checked, ActionCall):
+            next_call_id = f"{self._request.key}/{checked.step + 1}"
+            replaced = await self._hooks.after_tool(checked, observation, text, next_call_id)
+            text = text if replaced is None else replaced
+        self._transcript.add_result(call, text, media)
+        return text
+
     def _check_call(
         self, call: ModelToolCall, index: int, round_: "_Round"
     ) -> ActionCall | Observation | ToolRejectedError:
         if call.name == READ_ARTIFACT and self._window.has_artifacts:
             return self._window.read_artifact(call.arguments)
         try:
+            if self._hooks is not None and call.name in self._hooks.removed_tools(round_.call_id):
+                raise ToolRejectedError(f"tool: '{call.name}' is not available now", code="unknown_tool")
             return self._check.check_call(call, f"{round_.call_id}/{index}", round_.step)
         except ToolRejectedError as error:
             return error

@@ -6,7 +6,7 @@ roles) and its `provenance` (`prompt.Provenance`).
 
 from collections.abc import Callable, Sequence
 
-from protolink_grpc.llms.port import LanguageModel, ToolSpec
+from protolink_grpc.llms.port import LanguageModel, ModelRequest, ToolSpec
 from protolink_grpc.llms.profile import LLMModelProfile
 from protolink_grpc.llms.prompt import Provenance, Section
 from protolink_grpc.models.action import ContextItem, ContextManifest
@@ -116,6 +116,11 @@ class ContextMeter:
     def count(self, message: LLMMessage) -> int:
         """Return the tokens of a message."""
         return message_tokens(message, self._count)
+
+    def count_request(self, request: ModelRequest) -> int:
+        """Return the tokens of a prompt."""
+        tools = self._count(_definitions_text(request.tools)) if request.tools else 0
+        return self._count(request.system) + tools + sum(map(self.count, request.messages))
 
     def add(self, message: LLMMessage) -> None:
         """Count a message that was added to the prompt."""

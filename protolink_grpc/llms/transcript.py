@@ -59,20 +59,13 @@ class Transcript:
         if stored := [call for call in calls if call.name != READ_ARTIFACT]:
             self.turn.append(_calls_message(stored, thought, files))
 
-    def add_result(self, call: ModelToolCall, observation: Observation) -> str:
-        """Add the result of a call and return its text. Files in the result become files of the message."""
-        media: list[Media] = []
-        if observation.status == "ok":
-            content, media = split_result(observation.content)
-            text = to_json(content)
-        else:
-            text = to_json({"status": observation.status, **(observation.error or {})})
+    def add_result(self, call: ModelToolCall, text: str, media: Sequence[Media] = ()) -> None:
+        """Add the result of a call, with the files in it."""
         message = LLMMessage("tool", text, tool_name=call.name, tool_call_id=call.call_id, media=tuple(media))
         is_read = call.name == READ_ARTIFACT
         self._window.add(message, is_read=is_read)
         if not is_read:
             self.turn.append(message)
-        return text
 
     def add_correction(self, answer: str, feedback: str) -> None:
         """Add an invalid answer and the feedback to the prompt. Neither is stored."""
@@ -91,6 +84,14 @@ class Transcript:
         """Add the final answer with its files and return the turn."""
         self.turn.append(LLMMessage("assistant", text, media=tuple(files)))
         return self.turn
+
+
+def render_observation(observation: Observation) -> tuple[str, Sequence[Media]]:
+    """Return the outcome of a call as JSON for the model, and the files in it."""
+    if observation.status != "ok":
+        return to_json({"status": observation.status, **(observation.error or {})}), ()
+    content, media = split_result(observation.content)
+    return to_json(content), media
 
 
 def render_message(message: LLMMessage, *, native: bool) -> LLMMessage:

@@ -23,6 +23,7 @@ from protolink_grpc.errors import (
     UnsupportedOperationError,
 )
 from protolink_grpc.llms.context_policy import ContextPolicy
+from protolink_grpc.llms.hooks import AgentHooks, InferenceHooks
 from protolink_grpc.llms.loop import Inference
 from protolink_grpc.llms.loop_host import ActionCall, InferenceRequest, InferSettings, Observation
 from protolink_grpc.llms.port import LanguageModel, ToolSpec
@@ -70,6 +71,7 @@ class ModelSettings:
         conversations: Returns the conversations of a principal. None: inferences have no history.
         peers: Returns the agents to which the model may delegate work.
         context_policy: Limits of the prompts; None means no limits.
+        hooks: Functions of the application that see and change the inferences.
     """
 
     model: LanguageModel | None = None
@@ -78,6 +80,7 @@ class ModelSettings:
     conversations: Callable[[str], Conversations | None] | None = None
     peers: Callable[[], Awaitable[Sequence[AgentCard]]] | None = None
     context_policy: ContextPolicy | None = field(default_factory=ContextPolicy)
+    hooks: AgentHooks | None = None
 
 
 class DefaultHandler:
@@ -181,7 +184,7 @@ class DefaultHandler:
             caller_flow_prompt="" if own else flow_prompt,
             media=media,
         )
-        result = await Inference(settings.model, request, RunLoopHost(run, self._actions)).run()
+        result = await self._build_inference(settings.model, request, run).run()
         run.token.raise_if_cancelled()
         if conversations is not None:
             await conversations.remember(run.session_id, f"{run.task_id}/{position}", result.messages)
@@ -207,7 +210,7 @@ class DefaultHandler:
         schema = None if output is None else output.schema
         position = run.position("agent.ask", run.agent_name, [query, schema])
         request = replace(await self._build_request(run, position, query, schema), output_type=output)
-        result = await Inference(model, request, RunLoopHost(run, self._actions)).run()
+        result = await self._build_inference(model, request, run).run()
         run.token.raise_if_cancelled()
         return result.content if output is None else output.convert(result.content)
 
@@ -227,6 +230,11 @@ class DefaultHandler:
             settings=settings.settings,
             context_policy=settings.context_policy,
         )
+
+    def _build_inference(self, model: LanguageModel, request: InferenceRequest, run: Run) -> Inference:
+        host, hooks = RunLoopHost(run, self._actions), self._settings.hooks
+        bound = None if hooks is None else InferenceHooks(hooks, self._toolbox.runner, request, host)
+        return Inference(model, request, host, hooks=bound)
 
     def _tool_specs(self) -> list[ToolSpec]:
         tools = (self._toolbox.get(name) for name in self._toolbox.names)

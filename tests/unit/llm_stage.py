@@ -128,6 +128,11 @@ class Stage:
         return [call.position for calls in self.acts for call in calls]
 
 
+def answers_of(stage: Stage) -> dict[str, LlmCallCompleted]:
+    """The recorded answers of an attempt, by call id."""
+    return {each.call_id: each for each in stage.of(LlmCallCompleted)}
+
+
 REQUEST = InferenceRequest(
     "msg/0", "Where to?", "Be kind.", tools=(WEATHER, BOOK), peers=(HOTEL, GUIDE), agent_name="me"
 )

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
-from llm_stage import REQUEST, Stage, both_modes, final, infer, tool
+from llm_stage import REQUEST, Stage, answers_of, both_modes, final, infer, tool
 
 from protolink_grpc.errors import ContextLimitError, InvalidArgumentError, ModelError
 from protolink_grpc.llms.base import LLM
@@ -355,10 +355,6 @@ async def test_without_a_summary_messages_are_removed_all_the_same() -> None:
 # Repeated attempts
 
 
-class Ended(BaseException):
-    """The end of a process."""
-
-
 @both_modes
 @pytest.mark.parametrize(
     "policy", [ContextPolicy(max_tokens=1100, reserve_tokens=100), SUMMARIES], ids=["tokens", "summary"]
@@ -383,10 +379,6 @@ async def test_a_repeated_attempt_makes_the_same_call(native: bool, policy: Cont
             repeated.decisions |= {k: v for k, v in stage.decisions.items() if k.startswith(f"{key}/")}
             await infer(again, repeated, request)
             assert again.texts(0) == whole.texts(died + 1)
-
-
-def answers_of(stage: Stage) -> dict[str, Any]:
-    return {payload.call_id: payload for name, payload in stage.reports if name == "llm.call.completed"}
 
 
 # The claim

@@ -1,0 +1,269 @@
+"""Hooks: functions of an application that see and change what happens between an agent's model and its tools.
+
+What a hook decides is a fact in the log, so a run that recovers after a crash takes it from there: `after_tool` is not called again
+for a result that the model has answered, `before_complete` not for an answer that it has judged, and `before_model` only for calls
+that are made.
+"""
+
+import asyncio
+import inspect
+from collections.abc import Awaitable, Callable
+from copy import deepcopy
+from dataclasses import dataclass, fields, replace
+from functools import partial
+from typing import Any, Protocol
+
+from protolink_grpc.errors import BudgetExceededError, error_text
+from protolink_grpc.llms.loop_host import ActionCall, InferenceRequest, LoopHost, Observation
+from protolink_grpc.llms.port import ModelRequest
+from protolink_grpc.models.action import BudgetDecision
+from protolink_grpc.models.context import RunContext
+from protolink_grpc.models.events import BudgetReported, LlmStep
+from protolink_grpc.models.json_value import JsonValue
+from protolink_grpc.tools.runner import ToolRunner
+
+HOOK_STEP = "llm_hook"
+"""The kind of the event `llm.stream` that says what a hook has changed."""
+
+TICK_S = 0.001
+"""The resolution of an event loop's timers."""
+
+
+@dataclass(frozen=True, slots=True)
+class ModelInput:
+    """What `before_model` gets: the prompt of one call. It is a copy, so changing it in place has no effect.
+
+    Args:
+        request: System prompt, messages (oldest first), tools and settings. `tools` has all tools, also those of a model without
+            native tool calls, whose system prompt describes them.
+        step: Step of the inference, from 1.
+        call_id: Id of the call, unique in its task.
+    """
+
+    request: ModelRequest
+    step: int
+    call_id: str
+    agent_name: str
+    context: RunContext
+
+
+@dataclass(frozen=True, slots=True)
+class ToolOutcome:
+    """What `after_tool` gets: one call of a tool or of another agent, and its outcome.
+
+    Args:
+        action: The call; `kind` is `tool.call` or `agent.call`.
+        observation: The outcome: `ok` with a result, `rejected` or `failed` with an error.
+        text: The text that the model would see: the result or the error as JSON.
+    """
+
+    action: ActionCall
+    observation: Observation
+    text: str
+    agent_name: str
+    context: RunContext
+
+
+@dataclass(frozen=True, slots=True)
+class FinalOutput:
+    """What `before_complete` gets: a final answer that has passed all other checks.
+
+    Args:
+        content: The answer: a text, or a JSON value if the caller asked for one with a schema.
+        query: The text of the request.
+        step: Step of the inference, from 1.
+    """
+
+    content: JsonValue
+    query: str
+    step: int
+    call_id: str
+    agent_name: str
+    context: RunContext
+
+
+class BeforeModel(Protocol):
+    """Called before each call of the model. Returns a changed request, for instance with `dataclasses.replace`, or None.
+
+    A changed request may have fewer tools, but no others. The change applies to this call only.
+    """
+
+    def __call__(self, call: ModelInput, /) -> Awaitable[ModelRequest | None] | ModelRequest | None: ...
+
+
+class AfterTool(Protocol):
+    """Called after each call of a tool or of another agent. Returns the text that the model sees instead, or None.
+
+    The result of the action in the log is unchanged. The conversation of the session gets the returned text.
+    """
+
+    def __call__(self, outcome: ToolOutcome, /) -> Awaitable[str | None] | str | None: ...
+
+
+class BeforeComplete(Protocol):
+    """Called with each final answer. Returns None to accept it, or a text that tells the model why it is rejected.
+
+    After `InferSettings.max_parse_failures` consecutive answers that cannot be used, the run fails with INFER_PARSE_FAILED.
+    """
+
+    def __call__(self, answer: FinalOutput, /) -> Awaitable[str | None] | str | None: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentHooks:
+    """The hooks of an agent. Each is a function or a coroutine function; a function runs in a thread, as a tool does.
+
+    A hook that raises fails the run, and the failure names the hook. A hook that does not return is ended by the run's
+    `max_runtime_seconds`.
+    """
+
+    before_model: BeforeModel | None = None
+    after_tool: AfterTool | None = None
+    before_complete: BeforeComplete | None = None
+
+    def __post_init__(self) -> None:
+        for each in fields(self):
+            hook = getattr(self, each.name)
+            if hook is not None and not callable(hook):
+                raise TypeError(f"{each.name} must be a function, not {type(hook).__name__}")
+
+
+class HookError(RuntimeError):
+    """A hook of the application failed, or returned something that it may not return."""
+
+
+class InferenceHooks:
+    """The hooks of one inference, and what they have decided.
+
+    Args:
+        runner: Threads for hooks that are not async.
+    """
+
+    def __init__(self, hooks: AgentHooks, runner: ToolRunner, request: InferenceRequest, host: LoopHost) -> None:
+        self._hooks = hooks
+        self._runner = runner
+        self._request = request
+        self._host = host
+        self._removed_tools: dict[str, frozenset[str]] = {}
+
+    @property
+    def has_before_model(self) -> bool:
+        return self._hooks.before_model is not None
+
+    def removed_tools(self, call_id: str) -> frozenset[str]:
+        """Names of the tools that `before_model` has removed from a call, in this or an earlier attempt."""
+        if call_id not in self._removed_tools and (event := self._host.decided(f"{call_id}/before_model")) is not None:
+            step = event.payload
+            removed = step.data.get("removed_tools", ()) if isinstance(step, LlmStep) else ()
+            self._removed_tools[call_id] = frozenset(removed)
+        return self._removed_tools.get(call_id, frozenset())
+
+    async def before_model(self, request: ModelRequest, step: int, call_id: str) -> ModelRequest:
+        """Return the request, or the one that the hook returns instead.
+
+        Raises:
+            HookError: The hook failed, or returned another type or other tools.
+            BudgetExceededError: The time of the run is over.
+        """
+        if self._hooks.before_model is None:
+            return request
+        shown = replace(request, messages=tuple(deepcopy(list(request.messages))))
+        given = ModelInput(shown, step, call_id, self._request.agent_name, self._request.run_context)
+        changed = await self._call("before_model", self._hooks.before_model, given)
+        if changed is None:
+            return request
+        if not isinstance(changed, ModelRequest):
+            raise HookError(f"before_model returned a {type(changed).__name__}; it may return a ModelRequest or None")
+        changed = replace(changed, messages=tuple(changed.messages), tools=tuple(changed.tools))
+        names = [each.name for each in fields(changed) if getattr(changed, each.name) != getattr(request, each.name)]
+        if not names:
+            return request
+        before, after = ([tool.name for tool in each.tools] for each in (request, changed))
+        if other := set(after) - set(before):
+            raise HookError(f"before_model added the tool '{min(other)}'; it may only remove tools")
+        removed = [name for name in before if name not in after]
+        self._removed_tools[call_id] = frozenset(removed)
+        data: dict[str, Any] = {"changed": names, **({"removed_tools": removed} if removed else {})}
+        await self._report("before_model", step, "", data, f"{call_id}/before_model")
+        return changed
+
+    async def after_tool(
+        self, action: ActionCall, observation: Observation, text: str, next_call_id: str
+    ) -> str | None:
+        """Return the text that replaces the result of an action for the model, or None.
+
+        Args:
+            text: The result or error as JSON.
+            next_call_id: The call that gets the result. If its answer is recorded, the hook is not called again.
+
+        Raises:
+            HookError, BudgetExceededError: As `before_model`.
+        """
+        key = f"{action.position}/after_tool"
+        if (event := self._host.decided(key)) is not None and isinstance(event.payload, LlmStep):
+            return event.payload.content
+        if self._hooks.after_tool is None or self._host.recorded(next_call_id) is not None:
+            return None
+        request = self._request
+        given = ToolOutcome(action, observation, text, request.agent_name, request.run_context)
+        replaced = _text_or_none("after_tool", await self._call("after_tool", self._hooks.after_tool, given))
+        if replaced is not None and replaced != text:
+            about = {"tool": action.name, "position": action.position}
+            await self._report("after_tool", action.step, replaced, about, key)
+        return replaced
+
+    async def before_complete(self, content: JsonValue, step: int, call_id: str) -> str | None:
+        """Return why the hook rejects a final answer, or None.
+
+        Raises:
+            HookError, BudgetExceededError: As `before_model`.
+        """
+        key = f"{call_id}/before_complete"
+        if (event := self._host.decided(key)) is not None and isinstance(event.payload, LlmStep):
+            return None if event.payload.data.get("accepted") else event.payload.content
+        if self._hooks.before_complete is None:
+            return None
+        request = self._request
+        given = FinalOutput(content, request.query, step, call_id, request.agent_name, request.run_context)
+        feedback = _text_or_none(
+            "before_complete", await self._call("before_complete", self._hooks.before_complete, given)
+        )
+        await self._report("before_complete", step, feedback or "", {"accepted": feedback is None}, key)
+        return feedback
+
+    async def _report(self, hook: str, step: int, content: str, data: dict[str, Any], key: str) -> None:
+        await self._host.report(LlmStep(HOOK_STEP, step, content, {"hook": hook, **data}), metadata={"decision": key})
+
+    async def _call(self, name: str, hook: Callable[[Any], Any], value: object) -> object:
+        clock = asyncio.timeout(self._host.budget.remaining_seconds)
+        try:
+            async with clock:
+                return await self._run(hook, value)
+        except Exception as error:
+            if isinstance(error, TimeoutError) and clock.expired():
+                await self._end_run()
+                raise HookError(f"{name} did not return in time") from None
+            raise HookError(f"{name} failed: {type(error).__name__}: {error_text(error)}") from error
+
+    async def _run(self, hook: Callable[[Any], Any], value: object) -> object:
+        is_async = inspect.iscoroutinefunction(hook) or inspect.iscoroutinefunction(type(hook).__call__)
+        result = hook(value) if is_async else await self._runner.run(partial(hook, value))
+        return await result if inspect.isawaitable(result) else result
+
+    async def _end_run(self) -> None:
+        """Report and raise BudgetExceededError, because the time of the run is over."""
+        budget = self._host.budget
+        # A timer of the event loop may fire slightly before the budget's time is over.
+        await asyncio.sleep((budget.remaining_seconds or 0.0) + TICK_S)
+        try:
+            budget.check_runtime()
+        except BudgetExceededError as error:
+            if isinstance(error.decision, BudgetDecision):
+                await self._host.report(BudgetReported(error.decision), severity="error", summary=str(error))
+            raise
+
+
+def _text_or_none(name: str, value: object) -> str | None:
+    if value is None or isinstance(value, str):
+        return value
+    raise HookError(f"{name} returned a {type(value).__name__}; it may return a text or None")
