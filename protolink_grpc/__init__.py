@@ -11,6 +11,9 @@ from typing import Any
 # Without this, gRPC's C core writes to standard error: a line for each failed TLS handshake of any client, and for errors that are
 # also raised as exceptions. gRPC reads the variable when it is imported.
 os.environ.setdefault("GRPC_VERBOSITY", "NONE")
+# Without this, gRPC's fork handlers run in each process that a tool starts under uvloop, which forks, and crash some of them before
+# they execute their program. The handlers are for forked children that use gRPC themselves, which servers do not support.
+os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
 
 __version__ = "0.1.0"
 

@@ -1,6 +1,8 @@
 """Actions of real agents, over gRPC and in process: policy, approvals, budgets, permissions, and what a task says of them."""
 
 import asyncio
+import subprocess
+import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, aclosing
@@ -671,3 +673,37 @@ async def test_a_model_class_is_the_schema_of_an_answer(url: str) -> None:
         answer = await AgentClient(url=agent.card.url).send_task(None, task)
     assert (answer.state, answer.get_output()) == (TaskState.COMPLETED, {"city": "Rome"})
     assert await model.infer("where to", output_schema=Trip) == {"city": "Rome"}
+
+
+PROCESSES = """
+import asyncio
+import collections
+import sys
+
+from protolink_grpc import Agent, AgentClient, Task
+from protolink_grpc.net.event_loops import run
+
+agent = Agent(name="starter", url="grpc://127.0.0.1:0")
+
+
+@agent.tool
+async def start() -> int:
+    process = await asyncio.create_subprocess_exec("true", start_new_session=True)
+    return await process.wait()
+
+
+async def main():
+    async with agent:
+        client = AgentClient(url=agent.card.url)
+        answers = [await client.send_task(None, Task.create_tool_call("start")) for _ in range(100)]
+        print(collections.Counter(answer.get_output() for answer in answers))
+
+
+run(main())
+"""
+
+
+def test_processes_that_a_tool_starts_execute_their_program() -> None:
+    done = subprocess.run([sys.executable, "-c", PROCESSES], capture_output=True, text=True, timeout=120)
+
+    assert (done.stdout, done.stderr) == ("Counter({0: 100})\n", "")
