@@ -7,7 +7,7 @@ VENV := .venv
 GEN_VENV := .venv-gen
 BIN := $(VENV)/bin
 ARGS ?=
-.PHONY: help setup demo demo-polyglot test test-fast check check-all contract conformance lint format type proto-check baseline gen gen-check bench dist clean
+.PHONY: help setup demo demo-code demo-polyglot test test-fast check check-all contract conformance lint format type proto-check baseline gen gen-check bench dist clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{printf "  make %-13s %s\n", $$1, $$2}'
@@ -42,6 +42,9 @@ setup: $(VENV)/.ready ## Set up the virtual environment
 
 demo: $(VENV)/.ready ## Run the vacation demo; ARGS="--to Santorini --nights 5 --guests 2", "--yes" approves without asking, "--trace out.jsonl" shows the trace
 	@$(BIN)/python -m examples.vacation.demo $(ARGS)
+
+demo-code: $(VENV)/.ready ## Run the code assistant on a project with failing tests; ARGS="--yes" approves its changes without asking
+	@$(BIN)/python -m examples.code_assistant.demo $(ARGS)
 
 demo-polyglot: $(VENV)/.ready ## Run the demo with a weather agent written in Go; takes the same ARGS
 	@command -v go >/dev/null || { echo "demo-polyglot needs Go, which is not installed; make demo does not" >&2; exit 2; }

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from rich.console import Console
 
 from examples.mesh.launch import plgrpc
-from examples.mesh.show import table
+from examples.mesh.show import diff_text, plain, table
 from protolink_grpc import AgentClient, Approval, ApprovalRequest
 
 YES, NO = frozenset({"y", "yes"}), frozenset({"n", "no"})
@@ -34,10 +34,13 @@ class Approver:
     async def answer(self, request: ApprovalRequest) -> None:
         """Show the action, ask the user, and send the answer. Canceling this only withdraws the question at this terminal."""
         approval = await self._pending(request)
-        if approval is None:
-            return  # it was answered in another terminal
+        if approval is not None:  # otherwise it was answered in another terminal
+            await self.answer_approval(approval)
+
+    async def answer_approval(self, approval: Approval) -> None:
+        """As `answer`, for a pending approval."""
         self._show(approval)
-        approved, reason = await self._ask_user(request)
+        approved, reason = await self._ask_user(approval.request)
         await self._client.respond_approval(None, approval, approved, reason=reason)
 
     async def _pending(self, request: ApprovalRequest) -> Approval | None:
@@ -52,6 +55,9 @@ class Approver:
             for part in artifact.parts:
                 if isinstance(part.content, dict):
                     self._console.print(table(f"Preview: {artifact.name}", part.content))
+                elif isinstance(part.content, str):
+                    self._console.print(f"Preview: {plain(artifact.name or action.name)}", soft_wrap=True)
+                    self._console.print(diff_text(part.content), soft_wrap=True)
         if not action.artifacts:
             self._console.print(table(f"Preview: {action.name}", action.payload))
 

@@ -145,6 +145,7 @@ def print_next_steps(
     url: str,
     *,
     registry_url: str | None,
+    approvals_url: str,
     more: Iterable[str] = (),
 ) -> None:
     """Print the path of the log and commands to continue with.
@@ -153,6 +154,7 @@ def print_next_steps(
         store: The task store with the log.
         agent: The agent with that store, as `plgrpc serve` names it.
         registry_url: Set if the agents keep running.
+        approvals_url: The agent with the approvals of the task.
         more: Further lines about the result, before the commands.
     """
     program = plgrpc()
@@ -164,10 +166,11 @@ def print_next_steps(
     if registry_url is not None:
         lines += ["The agents run until Ctrl-C. In a second terminal:"]
     else:
-        lines += ["To serve the log again, and to replay it and list its approvals in a second terminal:"]
+        lines += ["To serve the log again, and to read it in a second terminal:"]
         lines += [f"  {shlex.join([program, 'serve', agent, '--store', str(store), '--url', url])}"]
     lines += [f"  {shlex.join([program, 'task', 'subscribe', url, task.id])}"]
-    lines += [f"  {shlex.join([program, 'approvals', 'list', url, '--state', 'all'])}"]
+    if registry_url is not None or approvals_url == url:
+        lines += [f"  {shlex.join([program, 'approvals', 'list', approvals_url, '--state', 'all'])}"]
     if registry_url is not None:
         lines += [f"  {shlex.join([program, 'agents', 'list', '--registry', registry_url])}"]
     for line in lines:

@@ -7,6 +7,7 @@ import sys
 import threading
 import time
 from pathlib import Path
+from typing import Any
 
 from protolink_grpc import Agent, SQLiteStore
 from protolink_grpc.telemetry import LocalTraceTelemetry
@@ -46,16 +47,14 @@ def own_file(name: str) -> Path | None:
     return Path(directory, name) if directory else None
 
 
-def own_store(agent_name: str) -> SQLiteStore | None:
-    """Return the task store of that agent, or None for a store in memory."""
-    path = own_file(f"{agent_name}.db")
-    return SQLiteStore(path) if path is not None else None
-
-
-def own_telemetry() -> LocalTraceTelemetry | None:
-    """Return the telemetry that appends traces to the demo's file, or None without one."""
-    path = os.environ.get(TRACE)
-    return LocalTraceTelemetry(path=path) if path else None
+def own_settings(agent_name: str) -> dict[str, Any]:
+    """Return the settings of an agent in a demo: its registry, its task store in the directory, and the file of the traces."""
+    path, trace = own_file(f"{agent_name}.db"), os.environ.get(TRACE)
+    return {
+        "registry": registry_url(),
+        "store": SQLiteStore(path) if path is not None else None,
+        "telemetry": LocalTraceTelemetry(path=trace) if trace else None,
+    }
 
 
 def serve(agent: Agent) -> None:

@@ -1,6 +1,7 @@
 """The output of a demo: a line for each important event, the model's text while it is produced, and tables."""
 
 import json
+import textwrap
 from collections.abc import Mapping
 from typing import Any
 
@@ -30,6 +31,9 @@ from protolink_grpc import (
 )
 from protolink_grpc.models.events import ActionPolicyEvaluated, BudgetReported, LlmCallFailed, LlmStep, TaskSubmitted
 
+DIFF_COLORS = {"+++": "bold", "---": "bold", "@@": "cyan", "+": "green", "-": "red"}
+"""Color of a diff's line by its beginning; the first one that fits."""
+
 HIDDEN_TYPES = frozenset(
     {"context.prepared", "llm.call.started", "llm.stream", "action.requested", "action.policy", "task.error"}
 )
@@ -56,7 +60,7 @@ class EventLines:
                 return None
             case LlmCallCompleted() as call:
                 tools = f"calls {', '.join(each.tool_name for each in call.tool_calls)}" if call.tool_calls else ""
-                return f"{self.opening(self._call_sequence)}{plain(call.text) or tools or '(nothing)'}"
+                return f"{self.opening(self._call_sequence)}{self.answer(call.text) or tools or '(nothing)'}"
         found = self._describe(event)
         return None if found is None else f"{event.sequence or 0:>3}  {found[0]:<12} {plain(found[1])}"
 
@@ -68,9 +72,20 @@ class EventLines:
         """Return the beginning of the line with a model's text."""
         return f"{sequence:>3}  {self.main:<12} > "
 
+    # A demo overrides these for its own agents.
+
+    def answer(self, text: str) -> str:
+        """Return the text of a model on one line."""
+        return plain(text)
+
     def result(self, tool: str, found: Any) -> str:
-        """Return the result of a call on one line. `tool` is `agent.tool`. A demo overrides this for its own tools."""
+        """Return the result of a call on one line. `tool` is `agent.tool`."""
         return str(found) if isinstance(found, str | int | float) else "done"
+
+    def task_name(self) -> str:
+        """Return what another agent does in a task that the main agent's code sends now: the last tool of the main agent."""
+        outer = [tool for agent, tool in self._actions.values() if agent == self.main]
+        return outer[-1] if outer else "task"
 
     def _describe(self, event: RunEvent) -> tuple[str, str] | None:
         """Return the name of the agent and the text of the event's line; None for an event without a line."""
@@ -112,9 +127,7 @@ class EventLines:
         if started.kind != "agent.call":
             agent, tool, arguments = event.agent_name, started.name, values
         else:
-            # A task that a tool of the agent sends has no name, so it is named after that tool.
-            outer = [tool for agent, tool in self._actions.values() if agent == self.main]
-            agent, tool = started.name, values.get("tool") or (outer[-1] if outer else "task")
+            agent, tool = started.name, values.get("tool") or self.task_name()
             arguments = values.get("args") or {}
         self._actions[event.action_id] = agent, tool
         return agent, f"{tool}({_format_arguments(arguments)})" if arguments else tool
@@ -185,6 +198,8 @@ class Screen:
             self._console.file.flush()
 
     def _print(self, line: str, agent: str, end: str = "\n") -> None:
+        if self._console.is_terminal and end:
+            line = textwrap.fill(line, self._console.width, subsequent_indent=" " * 18, break_on_hyphens=False)
         styled = Text(line)
         styled.stylize(self._colors.get(agent, ""), 5, 17)
         self._console.print(styled, soft_wrap=True, end=end)
@@ -203,11 +218,22 @@ def _format_arguments(arguments: Mapping[str, Any]) -> str:
         match value:
             case None:
                 continue
+            case str() if "\n" in value:
+                shown.append(f"{key}: {len(value.splitlines())} lines")
             case list() | dict():
                 shown.append(f"{key}: {len(value)} {'fields' if isinstance(value, dict) else 'items'}")
             case _:
                 shown.append(f"{key}={value if isinstance(value, str) else json.dumps(value)}")
     return ", ".join(shown)
+
+
+def diff_text(diff: str) -> Text:
+    """Return a unified diff in colors, without control characters."""
+    found = Text()
+    for line in diff.splitlines():
+        color = next((color for mark, color in DIFF_COLORS.items() if line.startswith(mark)), "")
+        found.append("".join(each if each.isprintable() else " " for each in line) + "\n", color)
+    return found
 
 
 # -- Tables --------------------------------------------------------------------------------------------------------------
@@ -230,8 +256,12 @@ def artifact_of(task: Task, name: str) -> Any:
     return None
 
 
-def report_table(report: RunReport, state: TaskState) -> Table:
-    """Return a table of the run's actions and usage."""
+def report_table(report: RunReport, state: TaskState, approvals: str = "") -> Table:
+    """Return a table of the run's actions and usage.
+
+    Args:
+        approvals: Describes the approvals of other agents; by default the run's own ones are shown.
+    """
     totals = report.totals
     model = ", ".join(dict.fromkeys(f"{call.provider} {call.model}" for call in report.metrics))
     calls = [action for action in report.actions if action.starts]
@@ -246,7 +276,8 @@ def report_table(report: RunReport, state: TaskState) -> Table:
         "Tokens": f"{_amount(totals.input_tokens)} in, {_amount(totals.output_tokens)} out",
         "Cost": _cost(report),
         "Budget": _budget(report),
-        "Approvals": "; ".join(
+        "Approvals": approvals
+        or "; ".join(
             f"{each.state}{f' by {each.decision.decided_by}' if each.decision else ''} after {_seconds(each.waited_micros)}"
             for each in report.approvals
         )

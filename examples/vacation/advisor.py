@@ -1,6 +1,6 @@
 """The advisor agent: ranks offers by comfort, price and weather."""
 
-from examples.mesh.process import own_store, own_telemetry, registry_url, serve
+from examples.mesh.process import own_settings, serve
 from examples.vacation.trip import Advice, Forecast, Offer, Ranked
 from protolink_grpc import Agent, AgentCard
 
@@ -16,9 +16,7 @@ agent = Agent(
         url="grpc://127.0.0.1:0",
         tags=["vacation"],
     ),
-    registry=registry_url(),
-    store=own_store("advisor"),
-    telemetry=own_telemetry(),
+    **own_settings("advisor"),
 )
 
 

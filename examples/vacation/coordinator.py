@@ -11,7 +11,7 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from examples.mesh.process import own_store, own_telemetry, registry_url, serve
+from examples.mesh.process import own_settings, serve
 from examples.vacation.thinker import thinker
 from examples.vacation.trip import Budget, Guests, Nights, Trip
 from protolink_grpc import (
@@ -183,9 +183,7 @@ agent = Coordinator(
         capabilities=AgentCapabilities(streaming=True, max_concurrency=8),
     ),
     llm=thinker(),
-    registry=registry_url(),
-    store=own_store("coordinator"),
-    telemetry=own_telemetry(),
+    **own_settings("coordinator"),
 )
 
 if __name__ == "__main__":

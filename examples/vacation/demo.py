@@ -67,7 +67,7 @@ async def _run(arguments: argparse.Namespace, console: Console) -> int:
         stop = launch.stop_event() if arguments.keep_running else None
         registry_url = mesh.registry_url if stop is not None else None
         store, agent = directory / "coordinator.db", "examples.vacation.coordinator:agent"
-        launch.print_next_steps(console, task, store, agent, url, registry_url=registry_url)
+        launch.print_next_steps(console, task, store, agent, url, registry_url=registry_url, approvals_url=url)
         if stop is not None:
             await mesh.while_running(stop.wait())
     if arguments.trace is not None:

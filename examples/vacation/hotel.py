@@ -5,7 +5,7 @@ from datetime import date, timedelta
 from math import ceil
 from random import Random
 
-from examples.mesh.process import own_file, own_store, own_telemetry, registry_url, serve
+from examples.mesh.process import own_file, own_settings, serve
 from examples.vacation.bookings import Bookings
 from examples.vacation.places import Hotel, hotel_named, place_named
 from examples.vacation.trip import Booking, Budget, Guests, Nights, Offer, Search
@@ -24,9 +24,7 @@ agent = Agent(
         url="grpc://127.0.0.1:0",
         tags=["vacation"],
     ),
-    registry=registry_url(),
-    store=own_store("hotel"),
-    telemetry=own_telemetry(),
+    **own_settings("hotel"),
 )
 bookings = Bookings(own_file("bookings.db"))
 

@@ -3,7 +3,7 @@
 from datetime import date, timedelta
 from random import Random
 
-from examples.mesh.process import own_store, own_telemetry, registry_url, serve
+from examples.mesh.process import own_settings, serve
 from examples.vacation.places import Place, place_named
 from examples.vacation.trip import Day, Forecast, Nights
 from protolink_grpc import Agent, AgentCard
@@ -18,9 +18,7 @@ agent = Agent(
         url="grpc://127.0.0.1:0",
         tags=["vacation"],
     ),
-    registry=registry_url(),
-    store=own_store("weather"),
-    telemetry=own_telemetry(),
+    **own_settings("weather"),
 )
 
 

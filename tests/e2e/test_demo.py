@@ -5,9 +5,7 @@ import contextlib
 import io
 import json
 import os
-import pty
 import re
-import select
 import shlex
 import signal
 import subprocess
@@ -21,8 +19,8 @@ from pathlib import Path
 from typing import Any
 
 import grpc.aio
-import psutil
 import pytest
+from demo_terminal import ENVIRONMENT, KEYS, Terminal, children_in, is_gone
 from llm_servers import Answer, Asked, openai_calls, openai_chunk, openai_text, openai_tool, serving
 from rich.console import Console
 
@@ -55,13 +53,8 @@ from protolink_grpc import (
     ToolRejectedError,
 )
 from protolink_grpc.llms import ModelRequest, ModelResponse
-from protolink_grpc.llms.providers import PROVIDERS
 
-ROOT = Path(__file__).parents[2]
 DEMO = [sys.executable, "-W", "error", "-m", "examples.vacation.demo"]
-KEYS = {variable for row in PROVIDERS.values() for variable in row.key_variables}
-# No test asks a provider, whatever keys the machine has.
-ENVIRONMENT = {**{name: os.environ[name] for name in os.environ.keys() - KEYS}, "PYTHONPATH": str(ROOT)}
 EVENT = re.compile(r" *(\d+)  (coordinator|weather|hotel|advisor) +\S.*")
 
 
@@ -350,62 +343,12 @@ def test_without_a_terminal_and_without_yes_nothing_is_booked(tmp_path: Path) ->
 # -- a person at a terminal ----------------------------------------------------------------------------------------------
 
 
-class Terminal:
-    """A demo on a terminal of its own, and somebody who reads it."""
-
-    def __init__(self, directory: Path, *arguments: str) -> None:
-        self.directory = directory
-        self.screen = ""
-        self._master, slave = pty.openpty()
-        self.process = subprocess.Popen(
-            [*DEMO, "--dir", str(directory), *arguments],
-            cwd=directory,
-            env=ENVIRONMENT | {"TERM": "xterm-256color", "COLUMNS": "80"},
-            stdin=slave,
-            stdout=slave,
-            stderr=slave,
-        )
-        os.close(slave)
-
-    def read_until(self, words: str) -> None:
-        """Read on until these words are on the screen."""
-        until = time.monotonic() + 90
-        while words not in self.screen and self._read(until):
-            pass
-        assert words in self.screen, self.screen
-
-    def type(self, text: str) -> None:
-        os.write(self._master, text.encode())
-
-    def end(self) -> int:
-        """Read to the end; the exit code."""
-        until = time.monotonic() + 90
-        while self._read(until):
-            pass
-        return self.process.wait(timeout=30)
-
-    def close(self) -> None:
-        self.process.kill()
-        self.process.wait()
-        os.close(self._master)
-
-    def _read(self, until: float) -> bool:
-        if not select.select([self._master], [], [], max(0.0, until - time.monotonic()))[0]:
-            return False
-        try:
-            data = os.read(self._master, 1 << 16)
-        except OSError:  # the other end is closed
-            return False
-        self.screen += data.decode(errors="replace").replace("\r\n", "\n")
-        return bool(data)
-
-
 QUESTION = "May the coordinator book this? [y/n] "
 
 
 @pytest.fixture
 def terminal(tmp_path: Path) -> Iterator[Terminal]:
-    opened = Terminal(tmp_path)
+    opened = Terminal(DEMO, tmp_path)
     yield opened
     opened.close()
 
@@ -514,21 +457,6 @@ def test_the_same_demo_runs_with_a_model_of_a_provider(provided: tuple[Ran, list
 
 
 # -- ends ----------------------------------------------------------------------------------------------------------------
-
-
-def children_in(directory: Path) -> list[psutil.Process]:
-    """Living processes that keep their files in `directory`: the mesh, whoever their parent is by now."""
-    found = []
-    for process in psutil.process_iter():
-        with contextlib.suppress(psutil.Error):
-            if process.environ().get("DEMO_DIR") == str(directory):
-                found.append(process)
-    return found
-
-
-def is_gone(directory: Path) -> bool:
-    psutil.wait_procs(children_in(directory), timeout=20)
-    return not children_in(directory)
 
 
 @pytest.fixture
