@@ -189,8 +189,8 @@ def _finish(
         output.document(report.to_dict() | {"comparison": None if comparison is None else comparison.to_dict()})
         return
     output.line(report.format())
-    if report.passed < len(report.samples) and (options.store or not options.is_module):
-        where = f"TASK_ID --store {options.store}" if options.store else f"{options.target} TASK_ID"
+    if report.passed < len(report.samples) and (report.store or not options.is_module):
+        where = f"TASK_ID --store {report.store}" if report.store else f"{options.target} TASK_ID"
         output.line()
         output.line(f"Log of a task: plgrpc run replay {where}")
     if comparison is not None:

@@ -28,6 +28,8 @@ MAX_CONCURRENCY = 256
 MAX_LOST_RUNS = 3
 """Number of repetitions of a sample whose task failed because its process ended, as after an interrupted evaluation."""
 
+CANCEL_REASON = "the evaluation's time limit"
+
 BUSY_DELAY_S = 0.1
 MAX_BUSY_DELAY_S = 5.0
 MAX_BUSY_RETRIES = 10
@@ -140,9 +142,12 @@ class _Evaluation:
     async def run(self, concurrency: int) -> None:
         """Run all samples that are not finished. Workers share one iterator, so that only running samples use memory."""
         rest = self._unfinished()
-        async with asyncio.TaskGroup() as group:
-            for _ in range(concurrency):
-                group.create_task(self._work(rest))
+        try:
+            async with asyncio.TaskGroup() as group:
+                for _ in range(concurrency):
+                    group.create_task(self._work(rest))
+        except BaseExceptionGroup as failed:  # of `on_sample`, or a fault of this package
+            raise failed.exceptions[0] from None
 
     def _unfinished(self) -> Iterator[EvaluationSample]:
         done = {(sample.case_id, sample.number) for sample in self._report.samples}
@@ -245,7 +250,7 @@ class _LocalTarget:
         return await (await self._agent.local_agent()).report(task_id, "", None)
 
     async def cancel(self, task_id: str) -> None:
-        await self._agent.cancel_task(task_id, "the evaluation's time limit")
+        await (await self._agent.local_agent()).cancel(task_id, CANCEL_REASON, None)
 
 
 class _RemoteTarget:
@@ -259,7 +264,7 @@ class _RemoteTarget:
         return await self._client.get_run_report(None, task_id)
 
     async def cancel(self, task_id: str) -> None:
-        await self._client.cancel_task(None, task_id, reason="the evaluation's time limit")
+        await self._client.cancel_task(None, task_id, reason=CANCEL_REASON)
 
 
 async def _open_target(agent: Agent | AgentClient | str, store: TaskStore | str | os.PathLike[str] | None) -> _Target:

@@ -65,7 +65,8 @@ class EventNormalizer:
     def _rename(self, value: Any, key: str = "", *, own: bool = True) -> Any:
         """Copy a JSON value with renamed ids, without times. `own` is False within values of users, whose keys mean nothing."""
         if isinstance(value, str):
-            return self._rename_id(key, value) if own and _is_id(key) else self._rename_text(value)
+            is_id = _is_id(key) if own else key == "id" and _DIGEST.fullmatch(value) is not None
+            return self._rename_id(key, value) if is_id else self._rename_text(value)
         if isinstance(value, dict):
             return {
                 self._rename_text(name): self._rename(item, name, own=own and name not in _CONTENT)
@@ -250,7 +251,8 @@ _USAGE = (
 _UUID = r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"
 _LOOPBACK = r"(?:127\.0\.0\.1|localhost|\[::1\]):\d+"
 _GENERATED = re.compile(f"{_UUID}|{_LOOPBACK}")
-_GENERATED_OR_DIGEST = re.compile(f"{_UUID}|{_LOOPBACK}|(?<![0-9a-f])(?:[0-9a-f]{{64}}|[0-9a-f]{{32}})(?![0-9a-f])")
+_DIGEST = re.compile(r"(?<![0-9a-f])(?:[0-9a-f]{64}|[0-9a-f]{32})(?![0-9a-f])")
+_GENERATED_OR_DIGEST = re.compile(f"{_GENERATED.pattern}|{_DIGEST.pattern}")
 _SHORTEST = len("[::1]:1")
 
 _CONTENT = frozenset(
@@ -271,7 +273,8 @@ _CONTENT = frozenset(
 
 _IDS = frozenset({"fingerprint", "id", "position"})
 _TIMES = frozenset({"created_at", "timestamp"})
-_VOLATILE = frozenset({"duration_micros", "retry_delay_s", "runtime_seconds", "timestamp", "worker"})
+_DURATIONS = frozenset({"duration_micros", "runtime_seconds"})
+_VOLATILE = _DURATIONS | {"retry_delay_s", "timestamp", "worker"}
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\d\d)")
 
 
@@ -282,7 +285,9 @@ def _is_id(key: str) -> bool:
 def _is_volatile(key: str, value: Any, *, own: bool) -> bool:
     if own:
         return key in _VOLATILE or key.endswith("_at")
-    # A result of a step or of another agent contains messages with their times.
+    # A result of a step or of another agent contains messages with their times, and usage.
+    if key in _DURATIONS:
+        return isinstance(value, int | float)
     return key in _TIMES and isinstance(value, str) and _TIME.fullmatch(value) is not None
 
 

@@ -82,7 +82,7 @@ async def test_no_more_samples_run_at_the_same_time_than_allowed() -> None:
     assert (agent.runs, agent.most) == (10, 3)
 
 
-async def test_a_busy_agent_is_asked_again() -> None:
+async def test_a_sample_that_a_busy_agent_refuses_is_sent_again() -> None:
     agent = Shouter("shouter", limits=Limits(max_concurrency=1, max_queue=1))
     report = await evaluate(agent, [EvaluationCase(str(each), str(each)) for each in range(6)], concurrency=6)
     assert report.passed == 6
@@ -196,6 +196,16 @@ async def test_an_interrupted_evaluation_keeps_its_samples_and_is_continued() ->
     assert await evaluate(agent, CASES, samples=2, report=report) is report
     assert (len(report.samples), report.is_complete) == (6, True)
     assert all(sample in report.samples for sample in kept)
+
+
+async def test_an_exception_of_the_callback_ends_the_evaluation() -> None:
+    def broken(sample: EvaluationSample) -> None:
+        raise LookupError("no")
+
+    report = EvaluationReport()
+    with pytest.raises(LookupError):
+        await evaluate(Shouter("shouter"), CASES, report=report, concurrency=1, on_sample=broken)
+    assert len(report.samples) == 1
 
 
 async def test_samples_that_the_store_has_are_not_run_again_but_scored_again(tmp_path: Path) -> None:

@@ -59,15 +59,13 @@ async def test_runs_that_delegate_on_free_ports_and_mention_ids_are_equal() -> N
     assert_run_matches(await delegated(), await delegated())
 
 
-async def test_results_of_flows_contain_new_messages_and_are_equal() -> None:
+async def test_results_of_flows_contain_new_messages_and_artifacts_and_are_equal() -> None:
     async def one(task: Task) -> None:
         task.add_message(Message.agent("1"))
 
-    async def two(task: Task) -> None:
-        task.add_message(Message.agent("2"))
-
     async def flow() -> RunReport:
-        return await run(Agent(name="flow", flow=Pipeline([one, two])), Task.create("go"))
+        steps = [one, Agent(name="inner", llm=create_llm("scripted", steps=["42"]))]
+        return await run(Agent(name="flow", flow=Pipeline(steps)), Task.create("go"))
 
     assert_run_matches(await flow(), await flow())
 
