@@ -53,7 +53,7 @@ from protolink_grpc.models.failure import Failure
 from protolink_grpc.models.ids import new_call_id
 from protolink_grpc.models.json_text import strip_thinking
 from protolink_grpc.models.json_value import to_json
-from protolink_grpc.models.media import Media
+from protolink_grpc.models.media import Media, public_url
 from protolink_grpc.models.part import ToolCall
 from protolink_grpc.net.exponential_delay import ExponentialDelay
 
@@ -277,7 +277,19 @@ class ModelCaller:
             if timeout != self._request.settings.call_timeout_s:  # it was the remaining time of the budget
                 # A timer of the event loop may fire slightly before the budget's time is over.
                 await self._sleep((self._host.budget.remaining_seconds or 0.0) + TICK_S)
-            raise ModelTimeoutError(f"the model gave no answer within {timeout:g} s") from error
+            raise self._timeout_error(timeout) from error
+
+    def _timeout_error(self, timeout: float) -> ModelTimeoutError:
+        model, base_url = self._model, getattr(self._model, "base_url", None)
+        names = {"provider": model.provider, "model": model.model}
+        if isinstance(base_url, str) and base_url:
+            names["url"] = public_url(base_url)
+        at = f" at {names['url']}" if "url" in names else ""
+        return ModelTimeoutError(
+            f"the model '{model.model}' of {model.provider}{at} gave no answer within {timeout:g} s; "
+            "allow more time with call_timeout_s, or use a faster model",
+            **names,
+        )
 
     async def _read(self, items: AsyncIterator[ModelItem], call_id: str, native: bool) -> ModelResponse:
         host = self._host

@@ -22,6 +22,8 @@ class Provider:
         default_model: For servers that serve only the model they were started with; empty if the caller must name a model.
         schema: When an output schema is sent to the provider.
         finish_reason: Whether every complete stream has a finish reason; then a stream without one was cut off.
+        start: The command that starts a local server; `{model}` is replaced. Empty for services.
+        pull: The command that downloads a missing model.
         fetches_urls: Whether the provider's own servers download files from URLs in prompts.
     """
 
@@ -34,6 +36,8 @@ class Provider:
     schema: WithSchema = "without_tools"
     finish_reason: bool = True
     fetches_urls: bool = False
+    start: str = ""
+    pull: str = ""
 
 
 URL_MEDIA: MappingProxyType[Dialect, tuple[str, ...]] = MappingProxyType(
@@ -55,10 +59,34 @@ _ROWS = (
         "https://router.huggingface.co/v1",
         schema="never",  # depends on the server behind the router
     ),
-    Provider("ollama", "openai", "ollama", (), "http://localhost:11434/v1"),
-    Provider("llama.cpp", "openai", "llama-cpp", (), "http://localhost:8080/v1", default_model="default"),
-    Provider("lmstudio", "openai", "lmstudio", (), "http://localhost:1234/v1"),
-    Provider("vllm", "openai", "vllm", (), "http://localhost:8000/v1"),
+    Provider(
+        "ollama",
+        "openai",
+        "ollama",
+        (),
+        "http://localhost:11434/v1",
+        start="ollama serve",
+        pull="ollama pull {model}",
+    ),
+    Provider(
+        "llama.cpp",
+        "openai",
+        "llama-cpp",
+        (),
+        "http://localhost:8080/v1",
+        default_model="default",
+        start="llama-server -m <file>.gguf",
+    ),
+    Provider(
+        "lmstudio",
+        "openai",
+        "lmstudio",
+        (),
+        "http://localhost:1234/v1",
+        start="lms server start",
+        pull="lms get {model}",
+    ),
+    Provider("vllm", "openai", "vllm", (), "http://localhost:8000/v1", start="vllm serve {model}"),
     Provider("openai-compatible", "openai", "openai", (), schema="never", finish_reason=False),
 )
 

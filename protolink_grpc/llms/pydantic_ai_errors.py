@@ -31,6 +31,7 @@ TEXT_CHARS = 300
 """Maximum length of a quoted message of a provider."""
 
 _REDIRECT, _CLIENT_ERROR = 300, 400
+_NO_PATH = (404, 405)
 _TOO_LARGE = (400, 413, 422)
 _REQUEST_TIMEOUT = 408
 _TOO_EARLY = 425
@@ -88,7 +89,8 @@ class _Row:
         theirs: Error types of pydantic-ai and the SDKs.
         ours: The error type of this package.
         sentence: The problem; `{provider}`, `{model}`, `{url}` and `{server}` are filled in.
-        advice: A hint; `{variable}` is replaced by the environment variable of the key.
+        advice: A hint. `{variable}` is replaced by the environment variable of the key; `{start}`, `{name}` and `{base_url}` by
+            hints about the server, the model's name and the URL.
         quoted: Whether the provider's message is added.
     """
 
@@ -103,7 +105,7 @@ _UNREACHABLE = _Row(
     (httpx2.ConnectError, httpx2.ConnectTimeout),
     ModelUnavailableError,
     "cannot reach {server}",
-    "is the model server running, and is base_url right?",
+    "is the model server running{start}, and is base_url right?",
     quoted=False,
 )
 _UNREACHABLE_SERVICE = _Row(
@@ -141,13 +143,13 @@ _ROWS = (
     _Row(
         (exceptions.ModelQuotaExceededError,),
         ModelError,
-        "the quota of the {provider} account is used up",
+        "the quota of the {provider} account at {server} is used up",
         "check its plan and billing, or use another account's key",
     ),
     _Row(
         (exceptions.ModelRateLimitError,),
         ModelUnavailableError,
-        "{provider} limits the rate of requests",
+        "{provider} at {server} limits the rate of requests",
         "wait, or send fewer requests at the same time",
     ),
     _Row(
@@ -160,18 +162,21 @@ _ROWS = (
         (exceptions.ModelNotFoundError,),
         ModelError,
         "{provider} at {url} does not know the model '{model}'",
-        "check the name of the model, and base_url",
+        "check the name of the model{name}, and base_url",
     ),
     _Row(
         (exceptions.ModelHTTPError, exceptions.ModelRequestRejectedError),
         ModelError,
-        "{provider} refused the request to the model '{model}'",
+        "{provider} at {server} refused the request to the model '{model}'",
         "check the model, its settings and the schemas of its tools",
     ),
-    _Row((exceptions.UserError,), ModelError, "the model '{model}' of {provider} does not take the request"),
+    _Row(
+        (exceptions.UserError,), ModelError, "the model '{model}' of {provider} at {server} does not take the request"
+    ),
 )
 
-_REDIRECTED = _Row((), ModelError, "{url} sends the request to another address", "correct base_url", quoted=False)
+_REDIRECTED = _Row((), ModelError, "{provider} at {url} sends the request to another address", "correct base_url", quoted=False)
+_NO_API = _Row((), ModelError, "{url} does not have the API of {provider}", "correct base_url{base_url}", quoted=False)
 _NOT_READY = _Row((), ModelUnavailableError, "{provider} at {server} is not ready", "try again later")
 _UNREADABLE = _Row(
     (),
@@ -206,14 +211,7 @@ def to_model_error(error: Exception, at: Endpoint, media: Sequence[Media] = ()) 
         details.append(f"HTTP {status}")
     if quoted and row.quoted:
         details.append(quoted)
-    variables = at.provider.key_variables
-    names = {
-        "provider": at.provider.name,
-        "model": at.model,
-        "url": at.display_url,
-        "server": at.server,
-        "variable": f" or {variables[0]}" if variables else "",
-    }
+    names = _row_names(at)
     text = row.sentence.format(**names) + (f" ({': '.join(details)})" if details else "")
     retry_after_s = getattr(error, "retry_after", None)
     advice = row.advice.format(**names)
@@ -222,12 +220,33 @@ def to_model_error(error: Exception, at: Endpoint, media: Sequence[Media] = ()) 
     return row.ours(f"{text}; {advice}" if advice else text, retry_after_s=retry_after_s, **metadata)
 
 
+def _row_names(at: Endpoint) -> dict[str, str]:
+    """The texts for the sentence and the advice of a row."""
+    provider, model = at.provider, at.model
+    start, pull = provider.start.replace("{model}", model), provider.pull.replace("{model}", model)
+    base_url = f", for example {provider.base_url}" if provider.base_url else ""
+    if provider.dialect == "anthropic":
+        base_url = "; /v1/messages is added to it"
+    return {
+        "provider": provider.name,
+        "model": model,
+        "url": at.display_url,
+        "server": at.server,
+        "variable": f" or {provider.key_variables[0]}" if provider.key_variables else "",
+        "start": f" (start it with '{start}')" if start else "",
+        "name": f" (download it with '{pull}')" if pull else "",
+        "base_url": base_url,
+    }
+
+
 def _find_row(error: Exception, at: Endpoint) -> _Row:
     status = _status(error)
     if status in (_REQUEST_TIMEOUT, _TOO_EARLY):
         return _NOT_READY
     if _REDIRECT <= status < _CLIENT_ERROR:
         return _REDIRECTED
+    if status in _NO_PATH and not _find_message(_json_body(error)):
+        return _NO_API
     if any(isinstance(each, _UNREACHABLE.theirs) for each in _chain(error)):
         return _UNREACHABLE_SERVICE if at.provider.key_variables else _UNREACHABLE
     return next((row for row in _ROWS if isinstance(error, row.theirs)), _UNREADABLE)
@@ -295,8 +314,18 @@ def _error_metadata(error: Exception, at: Endpoint) -> dict[str, str]:
 
 def _provider_message(error: Exception, key: str) -> str:
     """The provider's message, on one line, without the key."""
-    text = str(error) if isinstance(error, exceptions.UserError) else _find_message(getattr(error, "body", None))
-    return _clean(text, key)
+    if isinstance(error, exceptions.UserError):
+        return _clean(str(error), key)
+    body = getattr(error, "body", None)
+    if isinstance(body, str) and body.lstrip().startswith("<"):
+        return ""  # the HTML page of a proxy
+    return _clean(_find_message(body), key)
+
+
+def _json_body(error: Exception) -> Any:
+    """The error body if it is JSON; the SDKs give others as text."""
+    body = getattr(error, "body", None)
+    return body if isinstance(body, dict) else None
 
 
 def _clean(text: str, key: str) -> str:

@@ -17,6 +17,7 @@ from protolink_grpc.llms.base import LLM
 from protolink_grpc.llms.port import ModelItem, ModelRequest
 from protolink_grpc.llms.prices import ModelPrice, find_listed_price
 from protolink_grpc.llms.providers import URL_MEDIA, Dialect, Provider
+from protolink_grpc.models.media import public_url
 
 _SDKS: dict[Dialect, str] = {"openai": "openai", "anthropic": "anthropic", "google": "google.genai"}
 
@@ -77,7 +78,8 @@ class PydanticAILLM(LLM):
         _require_packages(provider)
 
     def __repr__(self) -> str:
-        return f"PydanticAILLM({self.provider!r}, {self.model!r}, base_url={self.base_url!r})"
+        base_url = public_url(self.base_url) if self.base_url else None
+        return f"PydanticAILLM({self.provider!r}, {self.model!r}, base_url={base_url!r})"
 
     async def generate(self, request: ModelRequest) -> AsyncIterator[ModelItem]:
         """As `llms.port.LanguageModel.generate`. Closing the iterator or canceling its task closes the connection."""

@@ -470,7 +470,10 @@ async def test_a_run_reports_an_unreachable_model_while_it_tries_again_and_when_
 ):
     async with serving(openai_text("never")) as gone:
         pass
-    sentence = f"cannot reach {gone.url} (connection refused); is the model server running, and is base_url right?"
+    sentence = (
+        f"cannot reach {gone.url} (connection refused); is the model server running (start it with 'ollama serve'), "
+        "and is base_url right?"
+    )
     llm = create_llm("ollama", "m", base_url=f"{gone.url}/v1")
     card = AgentCard("clerk", "answers", "grpc://127.0.0.1:0")
     async with Agent(card, llm=llm, infer=InferSettings(max_transport_retries=2), grace_s=0.1) as agent:
@@ -496,7 +499,7 @@ async def test_a_run_reports_an_unreachable_model_while_it_tries_again_and_when_
         ("anthropic", anthropic_refusal(401, "authentication_error", "no"), "api_key= or ANTHROPIC_API_KEY"),
         ("gemini", gemini_refusal(400, "INVALID_ARGUMENT", "API key not valid", BAD_KEY), "api_key= or GEMINI_API_KEY"),
         ("openai", openai_error(404, "no such thing", "model_not_found"), "does not know the model 'a-model'"),
-        ("ollama", openai_error(404, "model 'a-model' not found"), "check the name of the model, and base_url"),
+        ("vllm", openai_error(404, "model 'a-model' not found"), "check the name of the model, and base_url"),
         ("anthropic", anthropic_refusal(404, "not_found_error", "model: a-model"), "does not know the model 'a-model'"),
         (
             "gemini",
