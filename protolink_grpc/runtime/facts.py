@@ -1,7 +1,7 @@
 """The facts that a handler's work becomes: what it emits, what it changes in its task, and the status that ends its run."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -34,7 +34,7 @@ from protolink_grpc.models.references import References
 from protolink_grpc.models.task import Task, stored_metadata
 from protolink_grpc.models.task_metadata import own_metadata
 from protolink_grpc.runtime.live_text import LiveTexts
-from protolink_grpc.runtime.log import Fact, LiveTask
+from protolink_grpc.runtime.log import Fact, LiveTask, payload_of
 from protolink_grpc.wire.events import event_from_frame
 
 GROUP = 256
@@ -80,11 +80,6 @@ class Emitter:
     @property
     def task_id(self) -> str:
         return self.live.fold.task_id
-
-    @property
-    def has_unrecorded(self) -> bool:
-        """True if emitted facts are not recorded yet, or could not be recorded."""
-        return bool(self._pending or self._recording or self._failure is not None or self._flushing is not None)
 
     async def progress(self, percent: float | None, message: str = "") -> None:
         """Report progress: percent from 0 to 100, or None if it is unknown.
@@ -263,6 +258,24 @@ class Emitter:
         if self.texts is not None:
             self.texts.end(self.task_id, call_id)
 
+    def unrecorded_artifacts(self) -> dict[str, Artifact] | None:
+        """Return the emitted artifacts that are not recorded yet, by id. They can then be recorded together with the end of the run.
+
+        Returns:
+            None if that is not possible: facts are being recorded, could not be recorded, or change the task in another way than
+            by a whole artifact. `flush` must record them first.
+        """
+        if self._recording or self._failure is not None or (self._flushing is not None and not self._flushing.done()):
+            return None
+        found: dict[str, Artifact] = {}
+        for fact in self._pending:
+            payload = payload_of(fact)
+            if isinstance(payload, TaskArtifactUpdated) and not payload.append:
+                found[payload.artifact.id] = payload.artifact
+            elif isinstance(payload, TaskArtifactUpdated | TaskMessagesAdded | TaskPatched):
+                return None
+        return found
+
     def take_unrecorded(self) -> list[Fact]:
         """Return and remove the emitted facts that are not recorded yet. The caller must record them."""
         facts, self._pending = self._pending, []
@@ -339,7 +352,14 @@ class HandlerTask:
     artifact_count: int = 0
 
 
-def find_changes(fold: TaskFold, task: Task, *, given: HandlerTask | None = None, last: bool = False) -> list[Fact]:
+def find_changes(
+    fold: TaskFold,
+    task: Task,
+    *,
+    given: HandlerTask | None = None,
+    emitted: Mapping[str, Artifact] | None = None,
+    last: bool = False,
+) -> list[Fact]:
     """Return the differences between a handler's task and the log, as facts.
 
     The time depends on what was added, not on the length of the log. Messages that are already in the log stay unchanged.
@@ -349,12 +369,13 @@ def find_changes(fold: TaskFold, task: Task, *, given: HandlerTask | None = None
             such as the lazy list of a peer's response, is compared item by item. A metadata key that is missing was removed if
             `task` is the given task; any other task only adds keys, and its flow prompt is left out, because the log must show
             which code set a prompt, and the task may be a peer's.
+        emitted: Artifacts, by id, that will be recorded before the returned facts; they count as recorded.
         last: The task ends with these facts, so messages need not be copied for later turns.
     """
     added = _find_added_messages(fold, task.messages, None if given is None else given.messages)
     messages = tuple(added) if last else tuple(copy_message(message) for message in added)
     spoken: list[Fact] = [TaskMessagesAdded(messages)] if messages else []
-    new = _find_changed_artifacts(fold, task.artifacts, None if given is None else given.artifacts)
+    new = _find_changed_artifacts(fold, task.artifacts, None if given is None else given.artifacts, emitted)
     made: list[Fact] = [TaskArtifactUpdated(copy_artifact(each)) for each in new]
     last_is_artifact = bool(spoken and made) and isinstance(task.get_last_item(), Artifact)
     facts = spoken + made if last_is_artifact else made + spoken
@@ -389,7 +410,7 @@ def _find_added_messages(fold: TaskFold, messages: list[Message], given: list[Me
 
 
 def _find_changed_artifacts(
-    fold: TaskFold, artifacts: list[Artifact], given: list[Artifact] | None
+    fold: TaskFold, artifacts: list[Artifact], given: list[Artifact] | None, emitted: Mapping[str, Artifact] | None
 ) -> Iterator[Artifact]:
     indexes: Any = range(len(artifacts))
     if isinstance(artifacts, CopyOnRead) and artifacts.extends(given):
@@ -397,7 +418,8 @@ def _find_changed_artifacts(
         indexes = artifacts.changed()
     for index in indexes:
         artifact = artifacts[index]
-        if fold.artifact(artifact.id) != artifact:
+        known = emitted.get(artifact.id) if emitted else None
+        if (fold.artifact(artifact.id) if known is None else known) != artifact:
             yield artifact
 
 

@@ -352,7 +352,7 @@ class LiveTask:
                     if not fold.has_artifact(payload.artifact.id):
                         new_artifacts.add(payload.artifact.id)
                 elif isinstance(payload, ActionRequested):
-                    before = [_payload_of(each) for each in facts[: sequence - expected - 1]]
+                    before = [payload_of(each) for each in facts[: sequence - expected - 1]]
                     written = fold.references.abridged(payload, before)
                 else:
                     asks = True
@@ -362,7 +362,7 @@ class LiveTask:
             _check_sizes(facts, frames)
         records: Sequence[Put] = ()
         if asks or (ended and fold.asked):
-            payloads = [_payload_of(fact) for fact in facts]
+            payloads = [payload_of(fact) for fact in facts]
             records = [Put(APPROVALS, row) for row in approval_rows(fold, self.agent_name, payloads, micros, run_id)]
         epoch, worker = (self.epoch + 1, self._store.worker) if claim else (self.epoch, self.worker)
         head = TaskHead(
@@ -394,7 +394,7 @@ class LiveTask:
         first, last = fold.sequence + 1, fold.sequence + len(facts)
         for sequence, fact in enumerate(facts, first):
             if isinstance(fact, RunEvent):
-                fold.apply(_payload_of(fact), sequence, micros, run_id, fact.action_id)
+                fold.apply(payload_of(fact), sequence, micros, run_id, fact.action_id)
             elif sequence == last or fact.__class__ in AFFECTING or fold.restarted:
                 # Facts of other kinds, such as progress reports, only move the position: applying the last one is enough.
                 fold.apply(fact, sequence, micros, run_id)
@@ -427,7 +427,7 @@ def _unpack(event: RunEvent) -> tuple[Payload | dict[str, Any], str, bytes]:
     return payload, event.type, encode_envelope(event)
 
 
-def _payload_of(fact: Fact) -> Any:
+def payload_of(fact: Fact) -> Any:
     """Return the payload of a fact; an empty dict for an event without one."""
     if isinstance(fact, RunEvent):
         return {} if fact.payload is None else fact.payload
@@ -440,7 +440,7 @@ def _check_sizes(facts: Sequence[Fact], frames: Sequence[bytes]) -> None:
             kind = fact.type if isinstance(fact, RunEvent) else ""
             raise MessageTooLargeError(
                 f"an event of {len(frame)} bytes is larger than the limit of {MAX_EVENT_BYTES} bytes",
-                field=kind or type(_payload_of(fact)).__name__,
+                field=kind or type(payload_of(fact)).__name__,
             )
 
 

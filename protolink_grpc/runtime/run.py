@@ -463,14 +463,17 @@ class Run(Emitter):
             if not isinstance(answer, Task):
                 raise TypeError(f"the handler must return a Task or None, not {type(answer).__name__}")
             self.token.raise_if_cancelled()
-            if self.has_unrecorded:
+            emitted = self.unrecorded_artifacts()
+            if emitted is None:
                 await self.flush()
-            facts = self.changes(answer, last=answer.state not in INTERRUPTED)
+                emitted = {}
+            facts = self.changes(answer, emitted, last=answer.state not in INTERRUPTED)
             output = find_last_output(facts) or self.last_output
             end = closing_status(fold.state, answer, output, self.usage, self._action_failure(output))
             if end.new_state in INTERRUPTED and answer.state not in INTERRUPTED:
-                facts = self.changes(answer)  # the task will be continued: copy objects that the handler may still hold
-            await self._close([*facts, end])
+                # The task will be continued: copy objects that the handler may still hold.
+                facts = self.changes(answer, emitted)
+            await self._close_with_emitted([*facts, end])
         except (asyncio.CancelledError, LeaseLostError):
             raise
         except StoreError as error:
@@ -478,6 +481,18 @@ class Run(Emitter):
             raise
         except Exception as error:
             await self._fail(error)
+
+    async def _close_with_emitted(self, facts: list[Fact]) -> None:
+        """Record the emitted facts and the end of the run in one append. If the end is refused, the emitted facts are recorded alone."""
+        emitted = self.take_unrecorded()
+        try:
+            await self._close([*emitted, *facts])
+        except StoreError:
+            raise
+        except Exception:
+            if emitted:
+                await self.live.record(emitted, run_id=self.run_id)
+            raise
 
     def _action_failure(self, output: Message | Artifact | None) -> Failure | None:
         """Return the failure of the action that an output belongs to, or None."""
@@ -779,9 +794,9 @@ class Run(Emitter):
         self._given = HandlerTask(task, task.messages, task.artifacts, self.live.fold.artifact_count)
         return task
 
-    def changes(self, task: Task, *, last: bool = False) -> list[Fact]:
+    def changes(self, task: Task, emitted: Mapping[str, Artifact], *, last: bool = False) -> list[Fact]:
         """Return the differences between the handler's `task` and the log, as facts; see `find_changes`."""
-        return find_changes(self.live.fold, task, given=self._given, last=last)
+        return find_changes(self.live.fold, task, given=self._given, emitted=emitted, last=last)
 
 
 def _added_waiter(waiters: list[asyncio.Future[None]]) -> asyncio.Future[None]:

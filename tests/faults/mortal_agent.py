@@ -2,7 +2,8 @@
 
 The process imports once and forks for each life, because a life is short and an import is long. Each plan is a list of deaths; each
 but the last life of a plan must end with one of them, by SIGKILL. The last one goes on to the end and prints what there is to see.
-A death is a number, the length of the log at which it comes, or "before book", "after book": around what that tool does.
+A death is a number, the length of the log at which it comes, or "before book", "after book": around what that tool does, or
+"before the end": when everything is done, and nothing of the last append is written.
 """
 
 import asyncio
@@ -13,6 +14,7 @@ import sys
 import time
 from collections.abc import AsyncIterator
 from dataclasses import replace
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +38,7 @@ from protolink_grpc.llms.mock import ScriptedLLM, place
 from protolink_grpc.llms.port import ModelItem, ModelRequest
 from protolink_grpc.models.lifecycle import TERMINAL, TaskState
 from protolink_grpc.storage.port import Append, RequestRecord
+from protolink_grpc.wire.events import event_from_frame
 
 TASK_ID = "the task"
 TOOLS = ("look", "book", "mail")
@@ -51,21 +54,24 @@ def die() -> None:
 
 
 class Mortal(SQLiteStore):
-    """Ends its process as soon as a log has so many events, 0 for never; an append that has more of them is cut there.
+    """Ends its process when a log has so many events (0: never). An append with more events is cut there.
 
-    What a run emits may be committed in any groups, so each such cut is one that a crash can make. The events with which a run ends
-    are one fact, and are never cut.
+    The facts that a run emits may be committed in any groups, also together with the end of the run, so each cut between them is a
+    possible crash. The end itself (the handler's last messages, metadata and the status) is one fact and is never cut.
     """
 
-    def __init__(self, path: Path, dies_at: int) -> None:
+    def __init__(self, path: Path, dies_at: int, *, dies_before_end: bool = False) -> None:
         super().__init__(path)
         self._dies_at = dies_at
+        self._dies_before_end = dies_before_end
 
     async def append(self, append: Append) -> RequestRecord | None:
+        if self._dies_before_end and append.head.state in TERMINAL:
+            die()
         if not append.expected_sequence < self._dies_at <= append.head.sequence:
             return await super().append(append)
         count = self._dies_at - append.expected_sequence
-        if append.head.state not in TERMINAL and count < len(append.events):
+        if count <= len(append.events) - events_of_end(append):
             append = await self._cut(append, count)
         await super().append(append)
         die()
@@ -80,6 +86,18 @@ class Mortal(SQLiteStore):
         ]
         head = replace(append.head, sequence=last, state=state)
         return replace(append, head=head, events=append.events[:count], records=records)
+
+
+def events_of_end(append: Append) -> int:
+    """Return how many of the last events of an append are the end of its run; 1 if the run does not end with it."""
+    if append.head.state not in TERMINAL:
+        return 1
+    kinds = [event_from_frame(frame).type for frame in append.events]
+    return len(list(takewhile(END.__contains__, reversed(kinds))))
+
+
+END = frozenset({"task.message", "task.patched", "task.error", "task.status"})
+"""Types of the events with which a run ends."""
 
 
 class Noted(ScriptedLLM):
@@ -140,7 +158,7 @@ def agent_of(kind: str, folder: Path, death: Any, recovery: Any) -> Agent:
         name="mortal",
         description="dies",
         url="runtime://mortal",
-        store=Mortal(folder / "tasks.db", dies_at),
+        store=Mortal(folder / "tasks.db", dies_at, dies_before_end=death == "before the end"),
         llm=Noted(folder / "thought") if kind == "model" else None,
         policy=CapabilityPolicy({"money.spend": AT_ONCE if kind == "expiring" else "ask"}),
         approvals=Approvals(),

@@ -22,8 +22,8 @@ Seen = dict[str, Any]
 
 PROGRAM = Path(__file__).with_name("mortal_agent.py")
 TOOLS = ("look", "book", "mail")
-AROUND = [[f"{when} {tool}"] for tool in TOOLS for when in ("before", "after")]
-"""Deaths right before and right after what a tool does."""
+AROUND = [*([f"{when} {tool}"] for tool in TOOLS for when in ("before", "after")), ["before the end"]]
+"""Deaths right before and right after what a tool does, and before the append that ends the run."""
 
 
 class Graveyard:

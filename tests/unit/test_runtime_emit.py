@@ -1,4 +1,4 @@
-"""What a handler reports faster than the store writes: one group is written while the handler fills the next."""
+"""When the facts of a handler are recorded: in groups while the handler fills the next one, and together with the end of its run."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -21,6 +21,7 @@ from protolink_grpc import (
 )
 from protolink_grpc.models.events import RunEvent
 from protolink_grpc.runtime.facts import GROUP
+from protolink_grpc.runtime.log import MAX_EVENT_BYTES
 from protolink_grpc.storage.port import Append, RequestRecord
 from protolink_grpc.wire.events import event_from_frame
 
@@ -114,6 +115,79 @@ async def test_a_group_that_cannot_be_written_fails_what_is_reported_next() -> N
             await agent.run_task(Task.create("report"))
     assert raised
     assert store.groups == [GROUP]
+
+
+class AppendLog(MemoryStore):
+    """Remembers the types of the events of each append."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.appends: list[list[str]] = []
+
+    async def append(self, append: Append) -> RequestRecord | None:
+        self.appends.append([event_from_frame(frame).type for frame in append.events])
+        return await super().append(append)
+
+
+class Caller(Agent):
+    """Calls its tool and then does the rest of its work."""
+
+    def __init__(self, store: MemoryStore, rest: Callable[[Task, Run], Awaitable[None]]) -> None:
+        super().__init__(AgentCard("caller", "calls a tool", "runtime://caller"), store=store)
+        self._rest = rest
+        self.tool("double")(self._double)
+
+    async def _double(self, number: int) -> int:
+        return 2 * number
+
+    async def handle_task(self, task: Task) -> Task:
+        run = current_run()
+        assert run is not None
+        result = await run.call_tool("double", number=21)
+        await self._rest(task, run)
+        return task.complete(str(result))
+
+
+BEFORE_THE_END = [["task.submitted", "task.status"], ["action.requested", "action.policy", "action.started"]]
+
+
+async def test_a_tool_call_takes_three_appends_and_its_end_is_in_the_last_one() -> None:
+    store = AppendLog()
+    async with Agent(AgentCard("caller", "calls a tool", "runtime://caller"), store=store) as agent:
+        agent.tool("double")(lambda number: 2 * number)
+        await agent.run_task(Task.create_tool_call("double", {"number": 21}))
+    assert store.appends == [*BEFORE_THE_END, ["action.completed", "task.artifact", "task.status"]]
+
+
+async def test_the_end_of_a_tool_is_not_joined_with_an_end_in_a_later_turn_of_the_event_loop() -> None:
+    store = AppendLog()
+    async with Caller(store, lambda task, run: asyncio.sleep(0)) as agent:
+        await agent.run_task(Task.create("go"))
+    assert store.appends == [*BEFORE_THE_END, ["action.completed"], ["task.message", "task.status"]]
+
+
+async def test_the_end_of_a_tool_is_recorded_at_once_if_its_run_has_more_to_do() -> None:
+    store = AppendLog()
+
+    async def wait(task: Task, run: Run) -> None:
+        while ["action.completed"] not in store.appends:
+            await store.wait(task.id, run.live.fold.sequence)
+
+    async with Caller(store, wait) as agent:
+        task = await asyncio.wait_for(agent.run_task(Task.create("go")), 30)
+    assert task.get_output() == "42"
+
+
+async def test_an_end_that_is_refused_does_not_lose_the_end_of_a_tool() -> None:
+    store = AppendLog()
+
+    async def answer_too_much(task: Task, run: Run) -> None:
+        task.add_message(Message.agent("x" * MAX_EVENT_BYTES))
+
+    async with Caller(store, answer_too_much) as agent:
+        task = await agent.run_task(Task.create("go"))
+    assert (task.state, "larger than the limit" in task.reason) == (TaskState.FAILED, True)
+    assert store.appends[-2:] == [["action.completed"], ["task.error", "task.message", "task.status"]]
 
 
 async def test_tasks_of_one_run_wait_for_room_apart() -> None:
