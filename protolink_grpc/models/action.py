@@ -12,7 +12,7 @@ from protolink_grpc.models.clock import utc_now
 from protolink_grpc.models.cost import Cost, difference, sum_of
 from protolink_grpc.models.ids import new_action_id, new_request_id
 from protolink_grpc.models.json_form import JsonForm, read_fields, to_object
-from protolink_grpc.models.json_value import canonical_json, plain
+from protolink_grpc.models.json_value import plain, sorted_json
 from protolink_grpc.models.kinds import ONLY_IF_SET, REQUIRED, Amount, Count, Name, Seconds, Time
 from protolink_grpc.models.open_enum import OpenEnum
 
@@ -56,7 +56,7 @@ class RunAction(JsonForm):
         """SHA-256 of all fields except `call_id`, as hex; computed on each access. Equal only if all these fields are equal."""
         prepared = to_object(self)
         prepared.pop("call_id", None)
-        return hashlib.sha256(canonical_json(prepared).encode()).hexdigest()
+        return hashlib.sha256(sorted_json(prepared).encode()).hexdigest()
 
     @property
     def arguments(self) -> dict[str, Any]:

@@ -151,14 +151,14 @@ def _plain_kinds(hint: Any) -> frozenset[type]:
     """Return the classes whose direct instances are accepted without a further test: the common case, cheap to check."""
     if hint is None:
         return frozenset((type(None),))
-    if get_origin(hint) in (Union, types.UnionType):
+    origin = get_origin(hint)
+    if origin in (Union, types.UnionType):
         return frozenset().union(*map(_plain_kinds, get_args(hint)))
-    if (
-        isinstance(hint, type)
-        and get_origin(hint) is None
-        and hint is not object
-        and not getattr(hint, "_is_protocol", False)
-    ):
+    if isinstance(origin, type) and origin is not type:
+        # `_container` tests the items of lists and tuples only.
+        kinds = (dict, set, frozenset, *((list, tuple) if _item_hint(hint) in (None, Any, object) else ()))
+        return frozenset(kind for kind in kinds if issubclass(kind, origin))
+    if isinstance(hint, type) and origin is None and hint is not object and not getattr(hint, "_is_protocol", False):
         return frozenset((hint, int)) if hint is float else frozenset((hint,))
     return frozenset()
 

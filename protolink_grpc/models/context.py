@@ -4,6 +4,7 @@
 """
 
 from dataclasses import InitVar, dataclass, field, fields, replace
+from operator import attrgetter
 from typing import Any, Protocol, Self, TypeVar
 
 from protolink_grpc.errors import InvalidArgumentError
@@ -55,11 +56,11 @@ class RunBudget(JsonForm):
     max_cost_usd: InitVar[float | None] = None
 
     def __post_init__(self, max_cost_usd: float | None) -> None:
-        for name in _COUNTS:
-            limit = getattr(self, name)
+        for name, limit in zip(_COUNTS, _counts_in(self), strict=True):
             if limit is not None:
                 reader.check_integer(limit, name)
-        reader.check_seconds(self.max_runtime_seconds, "max_runtime_seconds")
+        if self.max_runtime_seconds is not None:
+            reader.check_seconds(self.max_runtime_seconds, "max_runtime_seconds")
         if not isinstance(self.metadata, dict):
             raise InvalidArgumentError("must be an object", field="metadata")
         if not isinstance(self.max_cost, Cost | None):
@@ -91,6 +92,7 @@ def _dollars(units: float) -> Cost:
 
 
 _COUNTS = ("max_steps", "max_llm_calls", "max_tool_calls", "max_input_tokens", "max_output_tokens")
+_counts_in = attrgetter(*_COUNTS)
 _BUDGET_KEYS = frozenset((*(each.name for each in fields(RunBudget)), "max_cost_usd"))
 
 

@@ -559,7 +559,7 @@ class RunEvent:
 
     def __post_init__(self) -> None:
         if not self.type:
-            self.type = type_of(self.payload)
+            self.type = TYPES.get(self.payload.__class__) or type_of(self.payload)
 
     @property
     def version(self) -> str:

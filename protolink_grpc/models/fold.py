@@ -432,9 +432,9 @@ def copy_part(part: Part) -> Part:
     if type(content) is str and part.metadata is None:
         return Part(part.type, content, None, part.media_type)
     if isinstance(content, ToolCall):
-        content = replace(content, args=copied(content.args))
+        content = ToolCall(content.tool_name, copied(content.args), content.call_id)
     elif isinstance(content, ToolOutput):
-        content = replace(content, result=copied(content.result), error=plain(content.error))
+        content = ToolOutput(content.call_id, copied(content.result), plain(content.error))
     elif isinstance(content, RouteDecision):
         content = replace(content, metadata=plain(content.metadata))
     elif not isinstance(content, _UNCHANGING):

@@ -51,7 +51,8 @@ def to_json(value: object) -> str:
         raw = orjson.dumps(value, default=_simplify, option=_OPTIONS)
     except TypeError:  # an integer that orjson cannot write, or a value of another type: `plain` raises the right error
         return _dumps(plain(value))
-    _check_depth(raw)
+    if len(raw) > MAX_DEPTH:
+        _check_depth(raw)
     return raw.decode()
 
 
@@ -70,7 +71,8 @@ def from_json(text: str | bytes, *, field: str = "", max_complexity: int | None 
         if max_complexity is not None:
             check_complexity(json_complexity(raw, max_complexity), max_complexity)
         value: JsonValue = orjson.loads(raw)
-        _check_depth(raw)
+        if len(raw) > MAX_DEPTH:
+            _check_depth(raw)
         if _LONG_NUMBER in raw.translate(_SAME_DIGITS):
             value = json.loads(raw)
     except InvalidArgumentError as error:
@@ -119,7 +121,17 @@ def normalize(value: object) -> JsonValue:
 
 def canonical_json(value: object) -> str:
     """Return JSON text with sorted keys, so that equal values give equal text. Raises like `to_json`."""
-    return _dumps(plain(value), sort_keys=True)
+    return sorted_json(plain(value))
+
+
+def sorted_json(value: JsonValue) -> str:
+    """Return `canonical_json` of a value that has JSON's types only and is not too deep, as `plain` returns it."""
+    return _dumps(value, sort_keys=True)
+
+
+def is_same_json(one: object, other: object) -> bool:
+    """Return whether two values have the same JSON form; the order of keys does not matter. Raises like `to_json`."""
+    return to_json(one) == to_json(other) or canonical_json(one) == canonical_json(other)
 
 
 def plain(value: Any) -> Any:
@@ -212,12 +224,17 @@ def _key_text(key: Any) -> str:
 
 
 def _dumps(value: Any, *, sort_keys: bool = False) -> str:
-    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), sort_keys=sort_keys)
+    text = (_SORTED if sort_keys else _UNSORTED).encode(value)
     try:
         text.encode()
     except UnicodeEncodeError:
         raise InvalidArgumentError("text is not valid Unicode") from None
     return text
+
+
+_SORTED, _UNSORTED = (
+    json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), sort_keys=sort_keys) for sort_keys in (True, False)
+)
 
 
 def _check_depth(raw: bytes) -> None:

@@ -6,7 +6,6 @@ elsewhere, the referenced values may be missing.
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -25,7 +24,7 @@ from protolink_grpc.models.events import (
     TaskStatusChanged,
     TaskSubmitted,
 )
-from protolink_grpc.models.json_value import canonical_json
+from protolink_grpc.models.json_value import is_same_json
 from protolink_grpc.models.lifecycle import INTERRUPTED, TERMINAL
 from protolink_grpc.models.message import Message
 from protolink_grpc.models.part import Part, PartType, ToolCall, ToolOutput
@@ -96,11 +95,9 @@ class References:
                     calls.clear()
                 case ActionRequested(action=action):
                     calls.pop(action.call_id, None)
-        if call_id not in calls or canonical_json(calls[call_id]) != canonical_json(
-            payload.action.payload["arguments"]
-        ):
+        if call_id not in calls or not is_same_json(calls[call_id], payload.action.payload["arguments"]):
             return payload
-        return replace(payload, abridged=True)
+        return ActionRequested(payload.action, payload.position, abridged=True)
 
     def _submitted(self, payload: TaskSubmitted, _: str) -> TaskSubmitted:
         _note_messages(self._calls, payload.task.messages)
@@ -149,7 +146,7 @@ class References:
         known = self._actions.get(action_id)
         if payload.arguments is not None or known is None:
             return payload
-        return replace(payload, arguments=known.action.arguments)
+        return ActionStarted(payload.kind, payload.name, known.action.arguments)
 
     def _ended(self, payload: ActionEnded, action_id: str) -> ActionEnded:
         self._actions.pop(action_id, None)
@@ -204,9 +201,10 @@ def _note_messages(calls: dict[str, Any], messages: Iterable[Message]) -> None:
     for message in messages:
         for part in message.parts:
             if part.type == PartType.TOOL_CALL:
-                # An invalid tool call is ignored: no action refers to it.
-                with suppress(InvalidArgumentError):
+                try:
                     _note(calls, (part.as_tool_call(),))
+                except InvalidArgumentError:
+                    continue  # an invalid tool call, to which no action refers
 
 
 def _note(calls: dict[str, Any], made: Iterable[ToolCall]) -> None:

@@ -16,6 +16,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from operator import attrgetter
 from typing import Any
 
 from protolink_grpc.errors import BudgetExceededError, InvalidArgumentError
@@ -31,6 +32,9 @@ __all__ = ["BudgetEnforcer", "BudgetPolicy", "BudgetPolicyLike", "Reservation", 
 _COUNTED = ("steps", "llm_calls", "tool_calls", "input_tokens", "output_tokens")
 """Fields of BudgetUsage that add up, in the order of the lists below, which end with millionths of the currency of `max_cost`. The
 limit of each is `max_` + its name."""
+
+_counts_in = attrgetter(*_COUNTED)
+_limits_in = attrgetter(*(f"max_{each}" for each in _COUNTED))
 
 _MEASURED = (*_COUNTED, "cost")
 _STEPS, _LLM_CALLS, _TOOL_CALLS, _INPUT_TOKENS, _OUTPUT_TOKENS, _COST = range(6)
@@ -58,7 +62,7 @@ class Reservation:
     def whole(self) -> BudgetUsage:
         """The usage of work that has used all of the share."""
         cost = self.budget.max_cost
-        return _usage_of(self._held, sum_of(() if cost is None else (cost,)))
+        return BudgetUsage(**_counts_of(self._held), costs=sum_of(() if cost is None else (cost,)))
 
     def settle(self, usage: BudgetUsage | None) -> None:
         """Return the rest of the share to the budget. Only the first call has an effect.
@@ -92,6 +96,7 @@ class BudgetEnforcer:
         default_steps: Maximum steps of one inference if `budget` has no limit. Delegated work is not counted against it, because
             it has its own default.
         usage: The usage of earlier attempts, as in `restore_usage`.
+        warned: As in `restore_usage`.
         clock: Monotonic seconds.
     """
 
@@ -102,6 +107,7 @@ class BudgetEnforcer:
         policy: BudgetPolicyLike | None = None,
         default_steps: int | None = None,
         usage: BudgetUsage | None = None,
+        warned: Iterable[str] = (),
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._budget = budget
@@ -109,21 +115,21 @@ class BudgetEnforcer:
         self._clock = clock
         self._limits = _limits_of(budget)
         self._currency = "" if budget.max_cost is None else budget.max_cost.currency
-        self._per_inference = RunBudget(max_steps=default_steps) if budget.max_steps is None else RunBudget()
+        self._default_steps = default_steps if budget.max_steps is None else None
         self._used = [0, 0, 0, 0, 0, 0]
         self._held = [0, 0, 0, 0, 0, 0]
         self._costs: tuple[Cost, ...] = ()
         self._cached_input_tokens = 0
         self._reasoning_tokens = 0
         self._metadata: dict[str, Any] = {}
-        self._warned: set[str | None] = set()
+        self._warned: set[str | None] = set(warned)
         self._waiters: deque[_Waiter] = deque()
         self._pauses = 0
         self._ran = 0.0
         self._since = clock()
-        self._set_alerts()
         if usage is not None:
-            self.restore_usage(usage)
+            self._set_usage(usage)
+        self._set_alerts()
 
     # Checks before work
 
@@ -134,9 +140,10 @@ class BudgetEnforcer:
             number: Number of the step in its inference, from 1.
         """
         warnings = self._check(_ONE_STEP)
-        most = self._per_inference.max_steps
+        most = self._default_steps
         if most is not None and number >= _BUILT_IN.warning_ratio * most:
-            warnings += self._new_warnings(_BUILT_IN.decisions(self._per_inference, replace(self.usage, steps=number)))
+            limit, usage = RunBudget(max_steps=most), replace(self.usage, steps=number)
+            warnings += self._new_warnings(_BUILT_IN.decisions(limit, usage))
         self._used[_STEPS] += 1
         return warnings
 
@@ -217,13 +224,14 @@ class BudgetEnforcer:
     @property
     def usage(self) -> BudgetUsage:
         """The current usage, without reservations."""
-        return self._build_usage(self._used, self._costs, plain(self._metadata))
+        return self._build_usage(self._used, self._costs, plain(self._metadata) if self._metadata else {})
 
     def _build_usage(self, counts: Iterable[int], costs: tuple[Cost, ...], metadata: dict[str, Any]) -> BudgetUsage:
-        return replace(
-            _usage_of(counts, costs),
+        return BudgetUsage(
+            **_counts_of(counts),
             runtime_seconds=round(self._elapsed(), 6),  # as in the log
             metadata=metadata,
+            costs=costs,
             cached_input_tokens=self._cached_input_tokens,
             reasoning_tokens=self._reasoning_tokens,
         )
@@ -267,15 +275,18 @@ class BudgetEnforcer:
         Args:
             warned: Names of the limits whose warning has been reported.
         """
-        self._costs = sum_of(usage.costs)
-        self._used = _amounts_of(usage, self._currency)
-        self._cached_input_tokens, self._reasoning_tokens = usage.cached_input_tokens, usage.reasoning_tokens
-        self._metadata = plain(usage.metadata)
-        self._ran = usage.runtime_seconds
-        self._since = self._clock()
+        self._set_usage(usage)
         self._warned.update(warned)
         self._set_alerts()
         self._grant_waiting()
+
+    def _set_usage(self, usage: BudgetUsage) -> None:
+        self._costs = sum_of(usage.costs) if usage.costs else ()
+        self._used = _amounts_of(usage, self._currency)
+        self._cached_input_tokens, self._reasoning_tokens = usage.cached_input_tokens, usage.reasoning_tokens
+        self._metadata = plain(usage.metadata) if usage.metadata else {}
+        self._ran = usage.runtime_seconds
+        self._since = self._clock()
 
     @contextmanager
     def paused(self) -> Iterator[None]:
@@ -424,7 +435,7 @@ class BudgetEnforcer:
             return
         ratio = self._policy.warning_ratio
         self._alerts = [
-            _alert(limit, math.inf if f"max_{each}" in self._warned else ratio)
+            math.inf if limit is None else _alert(limit, math.inf if f"max_{each}" in self._warned else ratio)
             for each, limit in zip(_MEASURED, self._limits, strict=True)
         ]
         seconds = self._budget.max_runtime_seconds
@@ -441,22 +452,19 @@ class BudgetEnforcer:
 
 
 def _limits_of(budget: RunBudget) -> list[int | None]:
-    limits: list[int | None] = [getattr(budget, f"max_{each}") for each in _COUNTED]
-    return [*limits, None if budget.max_cost is None else budget.max_cost.micros]
+    return [*_limits_in(budget), None if budget.max_cost is None else budget.max_cost.micros]
 
 
 def _amounts_of(usage: BudgetUsage, currency: str) -> list[int]:
-    return [*(getattr(usage, each) for each in _COUNTED), micros_in(usage.costs, currency)]
+    return [*_counts_in(usage), micros_in(usage.costs, currency) if usage.costs else 0]
 
 
-def _usage_of(counts: Iterable[int], costs: tuple[Cost, ...]) -> BudgetUsage:
-    known: dict[str, Any] = dict(zip(_COUNTED, counts, strict=False))
-    return BudgetUsage(**known, costs=costs)
+def _counts_of(amounts: Iterable[int]) -> dict[str, Any]:
+    """Return the counted amounts by the names of their fields in BudgetUsage."""
+    return dict(zip(_COUNTED, amounts, strict=False))
 
 
-def _alert(limit: int | None, ratio: float) -> float:
-    if limit is None:
-        return math.inf
+def _alert(limit: int, ratio: float) -> float:
     over = limit + 1
     # At least 1: without usage there are no warnings, so a limit of 0 matters only when it is exceeded.
     return max(min(ratio * limit, over), 1) if limit else over

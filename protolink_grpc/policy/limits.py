@@ -85,11 +85,16 @@ def effective(limit: RunBudget, requested: RunBudget) -> RunBudget:
 
     If the two `max_cost` are in different currencies, that of `limit` applies.
     """
+    if requested == _NO_LIMITS and not limit.metadata:
+        return limit
     least = {
         f"max_{each}": smaller(getattr(limit, f"max_{each}"), getattr(requested, f"max_{each}")) for each in MEASURES
     }
     cost = smaller_cost(limit.max_cost, requested.max_cost)
     return RunBudget(**least, metadata=plain(requested.metadata) | plain(limit.metadata), max_cost=cost)
+
+
+_NO_LIMITS = RunBudget()
 
 
 def smaller_cost(one: Cost | None, other: Cost | None) -> Cost | None:

@@ -421,11 +421,14 @@ def content_size(value: object) -> int:
     rest: list[Any] = [value]
     while rest:
         each = rest.pop()
+        if each.__class__ is str:
+            size += len(each)
+            continue
         items = _ITEMS_OF.get(each.__class__)
         if items is not None:
             rest += items(each)
         else:
-            size += len(each) if isinstance(each, str | bytes) else ITEM_BYTES
+            size += len(each) if isinstance(each, _TEXT) else ITEM_BYTES
     return size
 
 
@@ -446,6 +449,8 @@ _ITEMS_OF: dict[type, Callable[[Any], Iterable[Any]]] = {
     FileContent: lambda file: (file.data, file.uri) if file.payload is None else (file.payload,),
 }
 """Returns the parts of a value that are counted, by type."""
+
+_TEXT = (str, bytes)
 
 ITEM_BYTES = 8
 """Size that is counted for a number or another small value."""

@@ -152,7 +152,7 @@ class DefaultHandler:
         else:
             action_id, result, shown, error = outcome.action_id, outcome.result, outcome.error, outcome.exception
         output = Part.tool_output(call.call_id, result, shown)
-        stored = output
+        stored = None
         if items is not None and items.count and error is None:
             stored = Part.tool_output(call.call_id, reference_to_items(items.artifact_id, items.count))
         await self._publish(task, run, position, output, action_id, stored=stored)

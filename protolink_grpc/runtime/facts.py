@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_args
 
 from protolink_grpc.errors import InvalidArgumentError
 from protolink_grpc.models.action import BudgetUsage
@@ -259,11 +259,11 @@ class Emitter:
             self.texts.end(self.task_id, call_id)
 
     def unrecorded_artifacts(self) -> dict[str, Artifact] | None:
-        """Return the emitted artifacts that are not recorded yet, by id. They can then be recorded together with the end of the run.
+        """Return the emitted artifacts that are not recorded yet, by id, if one append can have all emitted facts and the end.
 
         Returns:
-            None if that is not possible: facts are being recorded, could not be recorded, or change the task in another way than
-            by a whole artifact. `flush` must record them first.
+            None if `flush` must record them first: facts are being recorded, could not be recorded, or change the task in another
+            way than by a whole artifact.
         """
         if self._recording or self._failure is not None or (self._flushing is not None and not self._flushing.done()):
             return None
@@ -298,7 +298,13 @@ def fact_from(item: Any) -> Fact:
     Raises:
         InvalidArgumentError: The item cannot be recorded; the message lists what can.
     """
-    payload = item.payload if isinstance(item, RunEvent) else item
+    is_event = isinstance(item, RunEvent)
+    payload = item.payload if is_event else item
+    if payload.__class__ in _READY:
+        if is_event and payload.__class__ is ActionEnded:
+            check_type(item.type, payload)
+        ready: Fact = item
+        return ready
     match payload:
         case TaskProgress():
             payload.check()
@@ -317,17 +323,16 @@ def fact_from(item: Any) -> Fact:
             return item if isinstance(item, RunEvent) else RunEvent(type="custom", payload=plain(payload))
         case None if isinstance(item, RunEvent):
             return item
-        case _ if isinstance(payload, Payload):
-            if isinstance(item, RunEvent):
-                check_type(item.type, payload)
-            fact: Fact = item
-            return fact
         case _:
             raise InvalidArgumentError(
                 f"a {type(item).__name__} cannot be recorded; emit a RunEvent, Message, Artifact, "
                 "a payload such as TaskProgress, or a dict",
                 field="event",
             )
+
+
+_READY: frozenset[Any] = frozenset(get_args(Payload)) - {TaskProgress, TaskSubmitted, TaskStatusChanged}
+"""Classes of payloads that are recorded unchanged."""
 
 
 def _without_flow_prompt(event: RunEvent) -> RunEvent:

@@ -24,6 +24,7 @@ from protolink_grpc.logs import get_logger
 from protolink_grpc.models.action import Approval, ApprovalDecision, ApprovalState
 from protolink_grpc.models.clock import Clock, iso_from_micros
 from protolink_grpc.models.events import (
+    TYPES,
     ActionRequested,
     ApprovalDecided,
     ApprovalRequired,
@@ -334,8 +335,9 @@ class LiveTask:
             sequence += 1
             if isinstance(fact, RunEvent):
                 payload, kind, envelope = _unpack(fact)
+                has_summary = bool(fact.summary)
             else:
-                payload, kind, envelope = fact, "", b""
+                payload, kind, envelope, has_summary = fact, "", b"", False
             written = payload
             # One lookup by class, because most facts of a long log, such as progress reports, are of other kinds.
             if payload.__class__ in _STEERING:
@@ -356,7 +358,9 @@ class LiveTask:
                     written = fold.references.abridged(payload, before)
                 else:
                     asks = True
-            frames.append(encode(written, sequence, micros, type=kind, final=ended, envelope=envelope))
+            frames.append(
+                encode(written, sequence, micros, type=kind, final=ended, envelope=envelope, has_summary=has_summary)
+            )
         size = sum(map(len, frames))
         if size > MAX_EVENT_BYTES:
             _check_sizes(facts, frames)
@@ -420,11 +424,12 @@ def unexpected_end_error(task_id: str, expected: int, last: int) -> SequenceConf
 
 
 def _unpack(event: RunEvent) -> tuple[Payload | dict[str, Any], str, bytes]:
-    """Return the payload of an event with its type and its encoded envelope."""
+    """Return the payload of an event, its type unless it is the payload's only one, and its encoded envelope."""
     if isinstance(event.payload, TextDelta):
         raise InvalidArgumentError("a delta cannot be recorded in the log", field="payload")
     payload = event.payload if event.payload is not None else {}
-    return payload, event.type, encode_envelope(event)
+    kind = "" if TYPES.get(payload.__class__) == event.type else event.type
+    return payload, kind, encode_envelope(event)
 
 
 def payload_of(fact: Fact) -> Any:

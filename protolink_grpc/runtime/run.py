@@ -34,6 +34,7 @@ from protolink_grpc.logs import get_logger, read_run_fields_with
 from protolink_grpc.models.action import ApprovalDecision, ApprovalRequest, BudgetUsage
 from protolink_grpc.models.artifact import Artifact
 from protolink_grpc.models.cancellation import CancellationToken
+from protolink_grpc.models.clock import iso_from_micros
 from protolink_grpc.models.context import RunBudget, RunContext
 from protolink_grpc.models.events import TaskErrorReported, TaskMessagesAdded, TaskStatusChanged, Worker
 from protolink_grpc.models.failure import AGENT_FAILED, MAX_REASON, Failure
@@ -483,7 +484,7 @@ class Run(Emitter):
             await self._fail(error)
 
     async def _close_with_emitted(self, facts: list[Fact]) -> None:
-        """Record the emitted facts and the end of the run in one append. If the end is refused, the emitted facts are recorded alone."""
+        """Record the emitted facts and the end of the run in one append. If the end is refused, record the emitted facts alone."""
         emitted = self.take_unrecorded()
         try:
             await self._close([*emitted, *facts])
@@ -598,8 +599,17 @@ class Run(Emitter):
         return self._context
 
     def _made_context(self) -> RunContext:
-        base = self.live.fold.run_context or RunContext(self.run_id, self.session_id).with_agent(self.agent_name)
-        return base.copy(run_id=self.run_id, principal=self.principal)
+        fold = self.live.fold
+        known = None if fold.context is None else fold.run_context
+        if known is not None:
+            return known.copy(run_id=self.run_id, principal=self.principal)
+        return RunContext(
+            self.run_id,
+            fold.session_id,
+            agent_chain=[self.agent_name],
+            created_at=iso_from_micros(fold.create_micros),
+            principal=self.principal,
+        )
 
     @property
     def budget(self) -> BudgetEnforcer:
@@ -612,9 +622,9 @@ class Run(Emitter):
             spent = self.live.fold.usage if self.journal is None else self.journal.usage
             # The budget is created on first use, but its time counts from the start of the run.
             so_far = BudgetUsage(runtime_seconds=time.monotonic() - self._since)
-            self._budget = BudgetEnforcer(limits, default_steps=DEFAULT_STEPS)
-            warned = self.journal.warned if self.journal is not None else ()
-            self._budget.restore_usage(so_far if spent is None else spent.plus(so_far), warned=warned)
+            usage = so_far if spent is None else spent.plus(so_far)
+            warned = self.journal.warned if self.journal is not None else set[str]()
+            self._budget = BudgetEnforcer(limits, default_steps=DEFAULT_STEPS, usage=usage, warned=warned)
         return self._budget
 
     @property

@@ -152,7 +152,7 @@ class ArgumentModel:
         return {name: values[field] for field, name in self._names.items()} | extra
 
     def _to_json(self, values: dict[str, Any], extra: dict[str, Any], sent: Mapping[str, Any]) -> dict[str, Any]:
-        if all(type(value) in _JSON_SCALARS for value in values.values()) and not extra:
+        if not extra and _JSON_SCALARS.issuperset(map(type, values.values())):
             return dict(zip(self._wire_names, values.values(), strict=True))
         # The serializer requires an object of the model. Creating it this way does not validate the values again.
         arguments = self._model.__new__(self._model)
@@ -175,7 +175,7 @@ class ArgumentModel:
 
     def _try_validate(self, arguments: Any) -> tuple[dict[str, Any], dict[str, Any]] | list[Problem]:
         """The values by field and the extra arguments, or the problems."""
-        if not isinstance(arguments, Mapping):
+        if type(arguments) is not dict and not isinstance(arguments, Mapping):
             return [make_problem("", "Arguments should be an object", "object_type")]
         if self._explicit is not None and (problems := self._explicit(arguments)):
             return problems

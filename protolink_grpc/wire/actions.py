@@ -58,7 +58,8 @@ POLICY_SOURCES: Final = enum_numbers(str, policy_pb2.PolicySource.DESCRIPTOR)
 
 def _has_source_fields(decision: PolicyDecision) -> bool:
     """Whether all sources are values of the enum; others can only be in ProtoLink's JSON."""
-    return all(each in POLICY_SOURCES or unrecognized_number(each) is not None for each in decision.sources)
+    others = set(decision.sources).difference(POLICY_SOURCES)
+    return not others or all(unrecognized_number(each) is not None for each in others)
 
 
 def _edit_to_pb(decision: PolicyDecision) -> Any:
@@ -67,7 +68,8 @@ def _edit_to_pb(decision: PolicyDecision) -> Any:
 
 
 def _ttl_to_pb(decision: PolicyDecision) -> Duration | None:
-    return None if decision.expires_s is None else lifetime_to_pb(decision.expires_s)
+    seconds = decision.expires_s if "expires_s" in decision.metadata else None
+    return None if seconds is None else lifetime_to_pb(seconds)
 
 
 def _sources_to_pb(decision: PolicyDecision) -> list[Any]:
@@ -76,12 +78,14 @@ def _sources_to_pb(decision: PolicyDecision) -> list[Any]:
 
 def _facts_to_pb(decision: PolicyDecision) -> str:
     """Encode the metadata without the keys that have fields. A value that its field cannot hold stays in the metadata."""
-    in_fields = {
-        "editable": isinstance(decision.metadata.get("editable"), bool),
-        "expires_s": decision.expires_s is not None,
-        "sources": bool(decision.sources) and _has_source_fields(decision),
-    }
-    return json_object_to_pb({key: each for key, each in decision.metadata.items() if not in_fields.get(key)})
+    rest = dict(decision.metadata)
+    if isinstance(rest.get("editable"), bool):
+        del rest["editable"]
+    if "expires_s" in rest and decision.expires_s is not None:
+        del rest["expires_s"]
+    if decision.sources and _has_source_fields(decision):
+        del rest["sources"]
+    return json_object_to_pb(rest)
 
 
 def _facts_from_pb(pb: action_pb2.PolicyDecision) -> dict[str, Any]:

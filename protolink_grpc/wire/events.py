@@ -57,6 +57,13 @@ _TASK_TAG, _RUN_TAG, _SESSION_TAG, _AGENT_TAG = map(_tag, ("task_id", "run_id", 
 _TYPE_TAG: Final = _tag("event_type")
 _SUMMARY_TAG: Final = _tag("summary")
 _TIME_TAG: Final = _tag("create_time")
+_ACTION_TAG: Final = _tag("action_id")
+_METADATA_TAG: Final = _tag("metadata_json")
+_SEVERITY_FIELDS: Final = {
+    name: b"" if name == "info" else pb.RunEvent(severity=number).SerializeToString()
+    for name, number in SEVERITIES.items()
+}
+"""The encoded field of each severity; the usual one is left out."""
 _SEQUENCE_TAG: Final = varint(_NUMBERS["sequence"].number << 3)
 _FRAME_TAG: Final = tag(1)
 _DELTA_TAG: Final = tag(2)
@@ -100,6 +107,7 @@ class EventEncoder:
         type: str = "",  # noqa: A002 -- the field's name
         final: bool = False,
         envelope: bytes = b"",
+        has_summary: bool = False,
     ) -> bytes:
         """Encode one event as a frame.
 
@@ -107,6 +115,7 @@ class EventEncoder:
             micros: Time of the append, microseconds since the epoch.
             type: Empty means the type that follows from the payload.
             envelope: Further encoded envelope fields, see `encode_envelope`.
+            has_summary: The envelope has a summary. Otherwise one is made here.
 
         Raises:
             InvalidArgumentError: A value that the contract does not allow, or a type that contradicts the payload; names the field.
@@ -119,9 +128,10 @@ class EventEncoder:
         elif payload.__class__ is ev.TaskStatusChanged and not type and _is_common(payload):
             summary, tail = _status_tail(*_status_key(payload), final)
         else:
-            summary, tail = _summary(payload), _tail(payload, type, final)
-        # The last occurrence of a field wins: a summary in the envelope replaces the one made here.
-        event = b"".join((self._constant, varint(sequence), self._time, summary, envelope, tail))
+            summary, tail = b"" if has_summary else _summary(payload), _tail(payload, type, final)
+        # The last occurrence of a field wins: a summary in the envelope replaces one made here.
+        position = VARINTS[sequence] if sequence < 2048 else varint(sequence)
+        event = b"".join((self._constant, position, self._time, summary, envelope, tail))
         size = len(event)
         return _FRAME_TAG + (VARINTS[size] if size < 2048 else varint(size)) + event
 
@@ -144,15 +154,17 @@ def _tail(payload: ev.Payload | dict[str, Any], kind: str, final: bool) -> bytes
     if kind:
         ev.check_type(kind, payload)
     body = encode_payload(payload)
+    size = len(body)
+    length = VARINTS[size] if size < 2048 else varint(size)
     if not (kind or final) and (head := _HEADS.get(payload.__class__)) is not None:
-        return b"".join((head, varint(len(body)), body))
+        return b"".join((head, length, body))
     name = kind or ev.type_of(payload)
     return b"".join(
         (
             _TYPE_FIELDS.get(name) or text_field(_TYPE_TAG, name),
             _FINAL if final else b"",
             _PAYLOAD_TAGS.get(payload.__class__, _CUSTOM_TAG),
-            varint(len(body)),
+            length,
             body,
         )
     )
@@ -225,12 +237,9 @@ _PROGRESS_HEAD: Final = _TYPE_FIELDS[ev.TYPES[ev.TaskProgress]] + _PAYLOAD_TAGS[
 
 def encode_envelope(event: ev.RunEvent) -> bytes:
     """Encode the optional envelope fields of an event: action, severity, summary, metadata."""
-    return pb.RunEvent(
-        action_id=event.action_id,
-        severity=SEVERITIES[event.severity] if event.severity != "info" else pb.SEVERITY_UNSPECIFIED,
-        summary=event.summary,
-        metadata_json=json_object_to_pb(event.metadata),
-    ).SerializeToString()
+    action = _ACTION_TAG + sized_id(event.action_id) if event.action_id else b""
+    envelope = action + _SEVERITY_FIELDS[event.severity] + text_field(_SUMMARY_TAG, event.summary)
+    return envelope + text_field(_METADATA_TAG, json_object_to_pb(event.metadata)) if event.metadata else envelope
 
 
 def unframe(frame: bytes) -> pb.RunEvent:

@@ -25,7 +25,7 @@ from protolink_grpc.models.lifecycle import StateChange, TaskState
 from protolink_grpc.models.message import Message
 from protolink_grpc.models.part import Part
 from protolink_grpc.models.task import Task, find_output, stored_metadata
-from protolink_grpc.models.task_metadata import own_metadata, take_facts
+from protolink_grpc.models.task_metadata import DERIVED_KEYS, own_metadata, take_facts
 from protolink_grpc.wire.answer_bounds import (
     BODY_BYTES,
     HEADER_BYTES,
@@ -268,12 +268,16 @@ def task_header_to_pb(task: Task) -> pb.Task:
 
 
 def encode_task_header(task: Task, session_id: str, context: RunContext | None) -> bytes:
-    """Encode a submitted task without its messages; by hand if it has no artifacts, metadata and flow state, like most tasks."""
-    if task.artifacts or task.flow_state or stored_metadata(task) or task.failure is not None:
+    """Encode a submitted task without its messages; by hand if it only has the user's metadata, like most tasks."""
+    metadata = stored_metadata(task)
+    has_facts = task.failure is not None or not metadata.keys().isdisjoint(DERIVED_KEYS)
+    if task.artifacts or task.flow_state or has_facts:
         header = task_header_to_pb(task).SerializeToString()
     else:
         created = sized_time(micros_from_iso(task.created_at))
         header = b"".join((_ID, sized_id(task.id), _STATE, enum_varint(STATES[task.state]), _CREATED, created))
+        if metadata:
+            header += text_field(_METADATA, to_json(metadata))
     if session_id:
         header += _SESSION + sized_id(session_id)
     if context is None:
@@ -346,7 +350,7 @@ _FIELDS: Final = pb.Task.DESCRIPTOR.fields_by_name
 _ID, _SESSION, _RUN, _AGENT, _CREATED, _UPDATED = (
     tag(_FIELDS[name].number) for name in ("id", "session_id", "run_id", "agent_name", "create_time", "update_time")
 )
-_CONTEXT = tag(_FIELDS["context"].number)
+_CONTEXT, _METADATA = (tag(_FIELDS[name].number) for name in ("context", "metadata_json"))
 _CONTEXT_RUN, _CONTEXT_SESSION, _CONTEXT_CHAIN, _CONTEXT_CREATED = (
     tag(RunContextPb.DESCRIPTOR.fields_by_name[name].number)
     for name in ("run_id", "session_id", "agent_chain", "create_time")

@@ -76,7 +76,9 @@ def read_task_call(context: "Context | None") -> TaskCall:
 
 def _read_id(headers: Mapping[str, str], name: str) -> str:
     """Return the id in a header; empty without one. Raises InvalidArgumentError if it is not valid, or not ASCII as headers are."""
-    value = headers.get(name, "")
+    value = headers.get(name)
+    if not value:
+        return ""
     if not value.isascii():
         raise InvalidArgumentError("must be ASCII", field=name)
     return check_id(value, name)

@@ -51,7 +51,7 @@ from protolink_grpc.models.events import (
     Severity,
 )
 from protolink_grpc.models.failure import Failure
-from protolink_grpc.models.json_value import canonical_json, plain
+from protolink_grpc.models.json_value import is_same_json, plain
 from protolink_grpc.models.payload import copied
 from protolink_grpc.models.tool_result import recorded_error, with_failure
 from protolink_grpc.net.tracing import action_trace
@@ -436,7 +436,7 @@ class ActionExecution:
     def _changed_arguments(self) -> dict[str, Any] | None:
         """Return the arguments if they differ from the request in the log, for instance after an edit; otherwise None."""
         now, requested = self.action.arguments, self._requested
-        return None if now is requested or canonical_json(now) == canonical_json(requested) else now
+        return None if now is requested or is_same_json(now, requested) else now
 
     @property
     def _label(self) -> str:
@@ -457,7 +457,9 @@ class ActionExecution:
         await self._emit(ended, severity=rank, summary=summary[:MAX_SUMMARY])
 
     async def _emit(self, payload: Payload, **envelope: Any) -> None:
-        await self.action_context.emit(RunEvent(payload=payload, action_id=self.action.action_id, **envelope))
+        # The append sets the time.
+        event = RunEvent(payload=payload, timestamp="", action_id=self.action.action_id, **envelope)
+        await self.action_context.emit(event)
 
 
 MAX_SUMMARY = 200

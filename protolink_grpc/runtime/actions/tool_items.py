@@ -12,7 +12,7 @@ from protolink_grpc.errors import ToolFailedError
 from protolink_grpc.models.artifact import Artifact
 from protolink_grpc.models.events import TaskArtifactUpdated
 from protolink_grpc.models.fold import TaskFold
-from protolink_grpc.models.json_value import canonical_json, to_json
+from protolink_grpc.models.json_value import is_same_json, to_json
 from protolink_grpc.models.payload import Payload, copied
 from protolink_grpc.models.tool_items import ITEMS_KIND, item_part, items_of
 from protolink_grpc.models.watch import StopAt
@@ -130,4 +130,4 @@ def _item_size(item: Any) -> int:
 def _is_same(recorded: Any, item: Any) -> bool:
     if isinstance(recorded, Payload) or isinstance(item, Payload):
         return bool(recorded == item)
-    return canonical_json(recorded) == canonical_json(item)
+    return is_same_json(recorded, item)
