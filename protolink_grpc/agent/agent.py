@@ -298,8 +298,10 @@ class Agent(AgentTools):
         for name, value in (("session_id", session_id), ("budget", budget), ("context", context)):
             if value is not None:
                 raise InvalidArgumentError("is that of the run", field=name)
-        query = question if isinstance(question, str) else question.text
-        return await self._components.executor.ask(run, query, None if output_type is str else OutputType(output_type))
+        message = Message.user(question) if isinstance(question, str) else question
+        return await self._components.executor.ask(
+            run, message, None if output_type is str else OutputType(output_type)
+        )
 
     async def get_task(self, task_id: str) -> Task:
         """Return a task of a caller in this process.

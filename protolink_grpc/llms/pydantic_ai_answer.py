@@ -26,7 +26,9 @@ from protolink_grpc.llms.pydantic_ai_prompt import (
     refuse_media,
     to_messages,
     to_parameters,
+    unwrap_answer,
     wire_names,
+    wrap_schema,
 )
 from protolink_grpc.models.media import Media
 
@@ -64,12 +66,13 @@ async def answer(
     messages = fit_media(request.messages, refuse, provider=provider.name, model=connection.model.model_name)
     request = replace(request, messages=messages)
     names = wire_names(request)
+    schema, is_wrapped = _schema(connection, provider, request)
     opening = connection.model.request_stream(
         to_messages(request, names),
         cast(ModelSettings, dict(settings)),  # a TypedDict of the common settings; further ones are allowed
         to_parameters(
             request.tools,
-            _schema(connection, provider, request),
+            schema,
             names,
             with_images=bool(profile.get("supports_image_output")) and provider.dialect == "google",
         ),
@@ -87,10 +90,15 @@ async def answer(
             text = thought.rest() if event is None else thought.feed(_text(event))
             if text:
                 pieces.append(text)
-                yield TextChunk(text)
+                if not is_wrapped:
+                    yield TextChunk(text)
             if event is None:
                 break
-        response = _response("".join(pieces), stream.get(), names)
+        whole = "".join(pieces)
+        if is_wrapped and whole:
+            whole = unwrap_answer(whole)
+            yield TextChunk(whole)
+        response = _response(whole, stream.get(), names)
     if provider.finish_reason and not response.finish_reason:
         raise ModelUnavailableError(
             f"the provider's answer was cut off ({provider.name})",
@@ -100,16 +108,18 @@ async def answer(
     yield response
 
 
-def _schema(connection: Connection, provider: Provider, request: ModelRequest) -> dict[str, Any] | None:
-    """The output schema, if this provider and this model can enforce it."""
+def _schema(connection: Connection, provider: Provider, request: ModelRequest) -> tuple[dict[str, Any] | None, bool]:
+    """Return the schema for this provider and this model to enforce, or None, and whether it is that of `wrap_schema`."""
     schema = request.output_schema
-    if schema is None or schema.get("type") != "object" or provider.schema == "never":
-        return None
-    if provider.schema == "without_tools" and request.tools:
-        return None
-    if provider.dialect == "anthropic" and not fits_anthropic(schema):
-        return None
-    return schema if connection.model.profile.get("supports_json_schema_output") else None
+    if schema is None or not connection.model.profile.get("supports_json_schema_output"):
+        return None, False
+    if provider.schema == "never" or (provider.schema == "without_tools" and request.tools):
+        return None, False
+    is_wrapped = schema.get("type") != "object"
+    sent = wrap_schema(schema) if is_wrapped else schema
+    if sent is None or (provider.dialect == "anthropic" and not fits_anthropic(sent)):
+        return None, False
+    return sent, is_wrapped
 
 
 def _text(event: theirs.ModelResponseStreamEvent) -> str:

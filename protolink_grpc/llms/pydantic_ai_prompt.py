@@ -5,7 +5,7 @@ Consecutive user messages are joined, because chat templates of local servers re
 """
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, assert_never
 
 import orjson
@@ -15,11 +15,13 @@ from pydantic_ai.output import OutputObjectDefinition
 from pydantic_ai.profiles import ModelProfile
 from pydantic_ai.tools import ToolDefinition
 
+from protolink_grpc.errors import InvalidArgumentError
 from protolink_grpc.llms.input_media import list_types, refuse_url
 from protolink_grpc.llms.port import ModelRequest, ToolSpec
 from protolink_grpc.llms.prompt import data_block
 from protolink_grpc.llms.providers import Dialect
 from protolink_grpc.models.conversation import LLMMessage
+from protolink_grpc.models.json_value import from_json, to_json
 from protolink_grpc.models.media import Media, is_media_type
 
 NAME_CHARS = 64
@@ -129,6 +131,43 @@ def to_parameters(
     # Strict if the provider can enforce the whole schema. Anthropic is always strict: see `fits_anthropic`.
     answer = OutputObjectDefinition(json_schema=schema, name="answer", strict=None)
     return ModelRequestParameters(function_tools=definitions, output_mode="native", output_object=answer)
+
+
+def wrap_schema(schema: dict[str, Any]) -> dict[str, Any] | None:
+    """Return the schema of an object whose property `WRAPPER` has the given schema, because providers enforce only objects.
+
+    None if the schema has references that would point elsewhere then.
+    """
+    if "$id" in schema or not all(_references(schema)):
+        return None
+    inner = {key: value for key, value in schema.items() if key not in ("$defs", "$schema")}
+    wrapper = {"type": "object", "properties": {WRAPPER: inner}, "required": [WRAPPER], "additionalProperties": False}
+    return wrapper | ({"$defs": schema["$defs"]} if "$defs" in schema else {})
+
+
+def _references(node: Any) -> Iterator[bool]:
+    """Yield for each reference of a schema whether it points to a definition."""
+    if isinstance(node, list):
+        for each in node:
+            yield from _references(each)
+    elif isinstance(node, dict):
+        for key, value in node.items():
+            if key in ("$ref", "$dynamicRef") and isinstance(value, str):
+                yield key == "$ref" and value.startswith("#/$defs/")
+            else:
+                yield from _references(value)
+
+
+def unwrap_answer(text: str) -> str:
+    """Return the answer in the text of an object of `wrap_schema`; any other text is returned unchanged."""
+    try:
+        value = from_json(text)
+    except InvalidArgumentError:
+        return text
+    return to_json(value[WRAPPER]) if isinstance(value, dict) and value.keys() == {WRAPPER} else text
+
+
+WRAPPER = "answer"
 
 
 def fits_anthropic(schema: dict[str, Any]) -> bool:

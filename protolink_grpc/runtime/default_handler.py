@@ -184,20 +184,21 @@ class DefaultHandler:
             caller_flow_prompt="" if own else flow_prompt,
             media=media,
         )
-        result = await self._build_inference(settings.model, request, run).run()
+        result = await self._build_inference(settings.model, request, RunLoopHost(run, self._actions)).run()
         run.token.raise_if_cancelled()
         if conversations is not None:
             await conversations.remember(run.session_id, f"{run.task_id}/{position}", result.messages)
         if result.content != "" or not result.files:
             await self._publish(task, run, position, Part.infer_output(result.content), None)
 
-    async def ask(self, run: Run, query: str, output: OutputType[Any] | None) -> Any:
+    async def ask(self, run: Run, question: Message, output: OutputType[Any] | None) -> Any:
         """Ask the model a question of the handler, with the agent's tools and peers, and return the answer.
 
         The conversation of the session is neither read nor extended, and nothing is published. A recovering run reads the answers
         of the model from the log.
 
         Args:
+            question: Its texts and files.
             output: The type of the answer; None means text.
 
         Raises:
@@ -208,9 +209,13 @@ class DefaultHandler:
         if model is None:
             raise UnsupportedOperationError(f"agent {run.agent_name} has no language model for a question")
         schema = None if output is None else output.schema
-        position = run.position("agent.ask", run.agent_name, [query, schema])
-        request = replace(await self._build_request(run, position, query, schema), output_type=output)
-        result = await self._build_inference(model, request, run).run()
+        position = run.position("agent.ask", run.agent_name, [content_without_ids(question.parts), schema])
+        request = replace(
+            await self._build_request(run, position, question.text, schema),
+            media=media_of_parts(question.parts, "question"),
+            output_type=output,
+        )
+        result = await self._build_inference(model, request, _QuestionHost(run, self._actions)).run()
         run.token.raise_if_cancelled()
         return result.content if output is None else output.convert(result.content)
 
@@ -231,8 +236,8 @@ class DefaultHandler:
             context_policy=settings.context_policy,
         )
 
-    def _build_inference(self, model: LanguageModel, request: InferenceRequest, run: Run) -> Inference:
-        host, hooks = RunLoopHost(run, self._actions), self._settings.hooks
+    def _build_inference(self, model: LanguageModel, request: InferenceRequest, host: "RunLoopHost") -> Inference:
+        hooks = self._settings.hooks
         bound = None if hooks is None else InferenceHooks(hooks, self._toolbox.runner, request, host)
         return Inference(model, request, host, hooks=bound)
 
@@ -437,6 +442,13 @@ class RunLoopHost:
 
 def _file_name(media: Media, number: int) -> str:
     return f"{media.kind}-{number}{mimetypes.guess_extension(media.media_type) or ''}"
+
+
+class _QuestionHost(RunLoopHost):
+    """The host of a question of the handler: its text is not published while it is written, because it is not the run's answer."""
+
+    def delta(self, call_id: str, offset: int, text: str) -> None:
+        return
 
 
 def _observation_of(outcome: Outcome) -> Observation:

@@ -291,13 +291,28 @@ async def test_a_schema_goes_where_it_is_taken(connect: Connect, provider: str, 
         llm = connect(server, provider)
         await said(llm, ModelRequest("", ASKED.messages, output_schema=SCHEMA))
         await said(llm, ModelRequest("", ASKED.messages, [READ], output_schema=SCHEMA))
-        await said(llm, ModelRequest("", ASKED.messages, output_schema={"type": "integer"}))
     formats = [asked.body.get("response_format") for asked in server.asked]
-    assert [each is not None for each in formats] == [alone, beside_tools, False]
+    assert [each is not None for each in formats] == [alone, beside_tools]
     if alone:
         assert formats[0]["json_schema"]["schema"] == SCHEMA | {"additionalProperties": False}
         # OpenAI enforces it completely; other servers have no such setting.
         assert formats[0]["json_schema"].get("strict") == (True if provider == "openai" else None)
+
+
+LIST_SCHEMA = {"type": "array", "items": {"$ref": "#/$defs/Reading"}, "$defs": {"Reading": SCHEMA}}
+
+
+@pytest.mark.parametrize(("said_text", "text"), [('{"answer": [{"celsius": 3}]}', '[{"celsius":3}]'), ("[]", "[]")])
+async def test_a_schema_that_is_not_of_an_object_is_enforced_in_an_object(connect: Connect, said_text: str, text: str):
+    async with serving(openai_text(said_text[:5], said_text[5:])) as server:
+        llm = connect(server)
+        texts, response = await said(llm, ModelRequest("", ASKED.messages, output_schema=LIST_SCHEMA))
+    assert (texts, response.text) == ([text], text)
+    (asked,) = server.asked
+    sent = asked.body["response_format"]["json_schema"]
+    assert sent["strict"] is True
+    assert sent["schema"]["properties"] == {"answer": {"type": "array", "items": {"$ref": "#/$defs/Reading"}}}
+    assert sent["schema"]["$defs"] == {"Reading": SCHEMA | {"additionalProperties": False}}
 
 
 OPEN_SCHEMA = {

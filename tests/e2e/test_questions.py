@@ -15,6 +15,7 @@ from protolink_grpc import (
     Cost,
     InvalidArgumentError,
     Message,
+    Part,
     Price,
     Registry,
     RunBudget,
@@ -303,7 +304,9 @@ class Forecaster(Agent):
     """Asks its own model within its run."""
 
     async def handle_task(self, task: Task) -> Task:
-        weather = await self.ask("How warm is Rome?", output_type=Weather)
+        picture = Part.image(b"\x89PNG", name="sky.png")
+        question = Message(parts=[Part.text("How warm is Rome?"), picture])
+        weather = await self.ask(question, output_type=Weather)
         words = await self.ask(f"Describe {weather.degrees} degrees.")
         return task.complete(words)
 
@@ -316,8 +319,12 @@ async def test_a_handler_asks_the_model_of_its_agent_as_a_part_of_its_run() -> N
         client = AgentClient(url=agent.card.url)
         done = await client.send_task(None, "go")
         log = [event.payload async for event in client.subscribe(done.id, stop_at=StopAt.CURRENT)]
+        live = [event.type async for event in client.send_task_streaming(None, "go", deltas=True)]
+        assert isinstance(agent.llm, ScriptedLLM)
+        assert [len(request.messages[-1].media) for request in agent.llm.requests[:2]] == [1, 0]
         with pytest.raises(TaskExecutionError) as over:
             await client.ask("go", budget=RunBudget(max_llm_calls=1))
+    assert "llm.stream" not in live
     assert (done.get_output(), done.artifacts) == ("Warm.", [])
     assert done.usage is not None
     assert done.usage.llm_calls == len([each for each in log if isinstance(each, LlmCallCompleted)]) == 2

@@ -14,7 +14,15 @@ from protolink_grpc.llms.port import ModelRequest, ToolSpec
 from protolink_grpc.llms.prompt import data_block
 from protolink_grpc.llms.providers import PROVIDERS
 from protolink_grpc.llms.pydantic_ai_errors import TEXT_CHARS, Endpoint, to_model_error
-from protolink_grpc.llms.pydantic_ai_prompt import WireNames, fits_anthropic, to_messages, to_parameters, wire_names
+from protolink_grpc.llms.pydantic_ai_prompt import (
+    WireNames,
+    fits_anthropic,
+    to_messages,
+    to_parameters,
+    unwrap_answer,
+    wire_names,
+    wrap_schema,
+)
 from protolink_grpc.models.conversation import LLMMessage
 
 ON_THE_WIRE = re.compile(r"[A-Za-z0-9_-]{1,64}")
@@ -199,3 +207,21 @@ LEAF = {"type": "object", "properties": {"a": {"type": "string"}}, "required": [
 )
 def test_a_schema_fits_anthropic_if_its_meaning_is_kept(schema: dict[str, Any], fits: bool) -> None:
     assert fits_anthropic(schema) is fits
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"type": "array", "items": {"$ref": "#"}},
+        {"type": "array", "items": {"$ref": "#/items"}},
+        {"$id": "https://example.com/schema", "type": "integer"},
+        {"type": "array", "items": {"$dynamicRef": "#/$defs/x"}},
+    ],
+)
+def test_a_schema_whose_references_would_change_is_not_wrapped(schema: dict[str, Any]) -> None:
+    assert wrap_schema(schema) is None
+
+
+@pytest.mark.parametrize("text", ["no JSON", '{"answer": 1, "more": 2}', '{"other": 1}', "[1]"])
+def test_an_answer_that_is_not_wrapped_stays_unchanged(text: str) -> None:
+    assert unwrap_answer(text) == text
