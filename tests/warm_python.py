@@ -1,10 +1,11 @@
-"""Python programs that start warm: a process that has imported this package forks for each of them.
+"""Python programs that start warm: a process that has imported this package and run a task forks for each of them.
 
 Each is a process of its own, with its own input, output, directory and environment, but begins without the second that the imports
-take. Only on Linux; elsewhere programs start as usual. What a program imports at its start, and how long that takes, is no claim of
-a test that starts it like this.
+take. Only on Linux; elsewhere programs start as usual. What a program imports and compiles at its start, and how long that takes,
+is no claim of a test that starts it like this.
 """
 
+import asyncio
 import atexit
 import contextlib
 import gc
@@ -26,7 +27,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from tempfile import TemporaryFile
+from tempfile import TemporaryDirectory, TemporaryFile
 from typing import Any, Protocol
 
 NUMBER = struct.Struct("!q")
@@ -170,7 +171,29 @@ def _import_everything() -> None:
             importlib.import_module(found.name)
     for name in protolink_grpc.__all__:
         getattr(protolink_grpc, name)
-    gc.freeze()
+
+
+async def _run_a_task(folder: str) -> None:
+    """Compile what the first task of a process compiles: codecs, and the signatures of public methods."""
+    from protolink_grpc import Agent, AgentClient, Message, SQLiteStore, Task, TaskState
+    from protolink_grpc.flows import Pipeline, Step, ToolStep
+
+    tools = Agent("tools", url="runtime://tools", store=SQLiteStore(Path(folder, "tools.db")))
+
+    @tools.tool
+    def add(a: int, b: int) -> int:
+        return a + b
+
+    async def finish(task: Task) -> None:
+        task.complete("done")
+
+    flow = Pipeline([ToolStep(tools.card.url, "add", {"a": 20, "b": 22}), Step(finish)])
+    agent = Agent("flow", url="runtime://flow", store=SQLiteStore(Path(folder, "flow.db")), flow=flow)
+    async with tools, agent:
+        client = AgentClient(url=agent.card.url)
+        task = await client.send_task(None, Task.create(Message.user("go")))
+        assert task.state is TaskState.COMPLETED, task
+        assert [event.to_dict() async for event in client.subscribe(task.id)]
 
 
 def _serve(control: socket.socket) -> list[str]:
@@ -244,4 +267,8 @@ def _run(arguments: list[str]) -> None:
 
 if __name__ == "__main__":
     _import_everything()
+    with TemporaryDirectory() as folder:
+        asyncio.run(_run_a_task(folder))
+    gc.collect()
+    gc.freeze()
     _run(_serve(socket.socket(fileno=int(sys.argv[1]))))
