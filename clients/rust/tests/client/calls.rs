@@ -1,7 +1,5 @@
 //! What the client sends, and what it makes of the answers, cuts included.
 
-mod scripted;
-
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -17,7 +15,7 @@ use tokio::time::timeout;
 use tokio_stream::{StreamExt, iter, pending};
 use tonic::Status;
 
-use scripted::{Asked, Batches, Script, serve};
+use crate::scripted::{Asked, Batches, Script, serve};
 
 const SHORT: Duration = Duration::from_millis(300);
 

@@ -1,8 +1,5 @@
 //! Calls of a generated client over [`Client::channel`], and how they survive cuts.
 
-#[allow(dead_code)] // what other tests ask of it
-mod scripted;
-
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -11,18 +8,18 @@ use plgrpc_client::tonic::metadata::MetadataMap;
 use plgrpc_client::v1::agent_service_client::AgentServiceClient;
 use plgrpc_client::v1::{SendTaskRequest, StreamTaskRequest, StreamTaskResponse};
 use plgrpc_client::{Builder, Client, Code, Error, reason};
-use scripted::{Asked, Script, serve};
 use tokio::net::TcpListener;
 use tokio_stream::wrappers::TcpListenerStream;
 use tonic::{Request, Response, Status, transport::Server};
 use tonic_types::{ErrorDetails, StatusExt};
 
+use crate::scripted::{Asked, Batches, Script, serve};
 use calculator::calculator_client::CalculatorClient;
 use calculator::calculator_server::{Calculator, CalculatorServer};
 use calculator::*;
 
 mod calculator {
-    include!("../examples/gen/acme/calculator/v1/acme.calculator.v1.rs");
+    include!("../../examples/gen/acme/calculator/v1/acme.calculator.v1.rs");
 }
 
 /// A calculator whose first calls fail, and what it was called with.
@@ -175,7 +172,7 @@ async fn the_timeout_of_the_client_or_of_the_call_bounds_all_attempts_and_its_er
 
 #[tokio::test]
 async fn a_stream_that_has_begun_is_not_repeated() {
-    let begun = || -> scripted::Batches<StreamTaskResponse> {
+    let begun = || -> Batches<StreamTaskResponse> {
         Box::pin(tokio_stream::iter([Ok(StreamTaskResponse::default()), Err(cut())]))
     };
     let mut place = serve(Script {

@@ -1,0 +1,6 @@
+//! The client against agents of its own process. One program, so that the compiler makes what the tests share once.
+
+mod calls;
+mod restart;
+mod scripted;
+mod stubs;
