@@ -52,8 +52,9 @@ demo-polyglot: $(VENV)/.ready ## Run the demo with a weather agent written in Go
 	(cd clients/go && go mod download && go build -o bin/vacation-weather ./examples/vacation-weather)
 	$(BIN)/python -m examples.vacation.demo --program weather=clients/go/bin/vacation-weather $(ARGS)
 
+# Three workers on the two cores of CI: about a quarter of the tests' time is waiting for processes and timeouts.
 test: $(VENV)/.ready ## Run all tests; ARGS="-k name" narrows
-	@$(BIN)/python -m pytest -n 2 --dist loadfile $(ARGS)
+	@$(BIN)/python -m pytest -n 3 --dist loadfile $(ARGS)
 
 test-fast: $(VENV)/.ready ## Run the unit and contract tests with few generated examples; ARGS="-k name" narrows
 	@HYPOTHESIS_PROFILE=fast $(BIN)/python -m pytest tests/unit tests/contract -n 2 --dist loadfile $(ARGS)
