@@ -14,6 +14,7 @@ import pytest
 from grpc_status import rpc_status
 from plgrpc.v1 import agent_service_pb2 as pb
 from plgrpc.v1 import agent_service_pb2_grpc, part_pb2, task_input_pb2, task_pb2
+from warm_python import Ended, run_python
 
 from protolink_grpc import AgentClient, RegistryClient, Task, UnavailableError
 from protolink_grpc.testing import ScriptedAgent, open_stage
@@ -207,15 +208,9 @@ def test_serve_in_the_background_of_a_terminal_goes_on(tmp_path: Path) -> None:
     assert done.returncode == 0
 
 
-def ran(*command: str, options: tuple[str, ...] = ()) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [*COMMAND, "run", *options, "--", *command],
-        capture_output=True,
-        text=True,
-        env=environment(),
-        timeout=END_S,
-        check=False,
-    )
+def ran(*command: str, options: tuple[str, ...] = ()) -> Ended:
+    arguments = ("-m", "protolink_grpc.cli", "conformance", "run", *options, "--", *command)
+    return run_python(*arguments, env=environment(), within_s=END_S)
 
 
 def program(tmp_path: Path, text: str) -> str:
@@ -236,21 +231,21 @@ def test_run_passes_output_and_stage_through(tmp_path: Path) -> None:
         """,
     )
     done = ran(sys.executable, path, "--flag", "-x")
-    assert done.stdout.splitlines()[0] == "given True ['--flag', '-x']"
-    assert (done.returncode, done.stderr) == (0, "")
+    assert done.out.splitlines()[0] == "given True ['--flag', '-x']"
+    assert (done.code, done.err) == (0, "")
 
 
 def test_run_fails_with_a_program_that_says_nothing(tmp_path: Path) -> None:
     done = ran(sys.executable, program(tmp_path, "print('hello')"))
-    assert (done.returncode, done.stdout) == (1, "hello\n")
-    assert "conformance: unary was not reported" in done.stderr
+    assert (done.code, done.out) == (1, "hello\n")
+    assert "conformance: unary was not reported" in done.err
 
 
 def test_run_ends_a_program_that_does_not_end(tmp_path: Path) -> None:
     path = program(tmp_path, "import time\nprint('PASS unary 1ms', flush=True)\ntime.sleep(600)")
     done = ran(sys.executable, path, options=("--timeout", "2"))
-    assert done.returncode == 1
-    assert "it took longer than 2 s and was ended" in done.stderr
+    assert done.code == 1
+    assert "it took longer than 2 s and was ended" in done.err
 
 
 def test_run_ends_what_a_program_has_left_behind(tmp_path: Path) -> None:
@@ -267,7 +262,7 @@ def test_run_ends_what_a_program_has_left_behind(tmp_path: Path) -> None:
         """,
     )
     try:
-        assert ran(sys.executable, path, options=("--timeout", "2")).returncode == 1
+        assert ran(sys.executable, path, options=("--timeout", "2")).code == 1
         assert os.read(reader, 9) == b"begun"
         # Nothing more is written: it can be read again when nobody holds it open any more.
         assert select.select([reader], [], [], END_S / 6)[0]
@@ -277,20 +272,20 @@ def test_run_ends_what_a_program_has_left_behind(tmp_path: Path) -> None:
 
 def test_run_names_a_program_that_is_not_there() -> None:
     done = ran("no-such-program-anywhere")
-    assert done.returncode == 2
-    assert "program 'no-such-program-anywhere' not found" in done.stderr
+    assert done.code == 2
+    assert "program 'no-such-program-anywhere' not found" in done.err
 
 
 def test_run_says_of_a_file_that_it_cannot_be_run(tmp_path: Path) -> None:
     path = program(tmp_path, "")
     done = ran(path)
-    assert done.returncode == 2
-    assert f"{path!r} is not an executable file" in done.stderr
+    assert done.code == 2
+    assert f"{path!r} is not an executable file" in done.err
 
 
 def test_run_names_the_vectors_so_that_they_are_found_from_everywhere() -> None:
     told = "import os; print(os.environ['PLGRPC_VECTORS'])"
-    assert ran(sys.executable, "-c", told, options=("--vectors", ".")).stdout == f"{Path.cwd()}\n"
+    assert ran(sys.executable, "-c", told, options=("--vectors", ".")).out == f"{Path.cwd()}\n"
 
 
 @pytest.mark.parametrize(
@@ -302,5 +297,5 @@ def test_run_names_the_vectors_so_that_they_are_found_from_everywhere() -> None:
 )
 def test_run_refuses_options_that_cannot_be_meant(options: tuple[str, ...], said: str, tmp_path: Path) -> None:
     done = ran(sys.executable, program(tmp_path, "print('started')"), options=options)
-    assert (done.returncode, done.stdout) == (2, "")
-    assert said in done.stderr
+    assert (done.code, done.out) == (2, "")
+    assert said in done.err
