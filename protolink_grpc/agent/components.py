@@ -119,11 +119,13 @@ class AgentComponents:
         return budget
 
     async def open(self) -> None:
-        """Open the state and the sessions with MCP servers. Raises StoreError."""
+        """Open the state and the sessions with MCP servers, and load the packages of the model. Raises StoreError."""
         if self.state is not None:
             await self.state.open()
         if self.mcp is not None:
             await self.mcp.open()
+        if isinstance(self.llm, LLM):
+            await self.llm.open()
 
     async def aclose(self) -> None:
         if self.mcp is not None:

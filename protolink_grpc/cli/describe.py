@@ -58,6 +58,10 @@ def event_detail(event: RunEvent) -> str:  # one case per kind
             return f"{action.kind} {action.name} {event.summary}"
         case events.ActionPolicyEvaluated(decision=decision):
             return f"{decision.effect} {decision.reason or ''}"
+        case events.LlmCallFailed(attempt=attempt, failure=failure, will_retry=will_retry):
+            # The facts of the retry come first, because lines are cut at their end.
+            following = f"next attempt in {failure.retry_delay_s or 0:.1f} s" if will_retry else "no further attempt"
+            return f"attempt {attempt} failed, {following}: {failure.message}"
         case dict() as own:
             return event.summary or _value(own)
         case _:  # unknown kinds, for instance of later versions, are shown by their summary

@@ -78,12 +78,8 @@ def _details(event: RunEvent) -> str:
             tokens = f"{amount(call.input_tokens)} in, {amount(call.output_tokens)} out"
             tools = ", ".join(each.tool_name for each in call.tool_calls)
             found = f"{tokens}, {span(call.duration_micros)} {f'calls {tools}' if tools else call.text}"
-        case ev.LlmCallFailed(step=step, attempt=attempt, will_retry=will_retry) as failed:
-            delay_s = failed.failure.retry_delay_s
-            following = "no retry" if not will_retry else f"next attempt in {delay_s or 0:.1f} s"
-            found = (
-                f"step {step}, attempt {attempt}, {span(failed.duration_micros)}, {following}: {failed.failure.message}"
-            )
+        case ev.LlmCallFailed(step=step) as failed:
+            found = f"step {step}, {span(failed.duration_micros)}"
         case ev.ContextCompacted(strategy=strategy, summary=summary):
             found = f"{strategy} {summary}"
         case ev.BudgetReported(decision=decision):

@@ -65,6 +65,12 @@ class LLM(ABC):
         """Return the price of the model: that of the profile if it has one, otherwise None. Providers may know more prices."""
         return self.profile if self.profile.has_price else None
 
+    async def open(self) -> None:  # noqa: B027 -- a model without packages and connections has nothing to prepare
+        """Prepare calls on the running event loop without network access: load packages, create clients.
+
+        Agents call it when they start, before they accept requests. Without it, the first call prepares itself.
+        """
+
     async def aclose(self) -> None:  # noqa: B027 -- a model without connections has nothing to close
         """Close the connections of the running event loop. The next call opens new ones."""
 

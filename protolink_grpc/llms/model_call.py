@@ -280,16 +280,17 @@ class ModelCaller:
             raise self._timeout_error(timeout) from error
 
     def _timeout_error(self, timeout: float) -> ModelTimeoutError:
-        model, base_url = self._model, getattr(self._model, "base_url", None)
-        names = {"provider": model.provider, "model": model.model}
-        if isinstance(base_url, str) and base_url:
-            names["url"] = public_url(base_url)
-        at = f" at {names['url']}" if "url" in names else ""
-        return ModelTimeoutError(
-            f"the model '{model.model}' of {model.provider}{at} gave no answer within {timeout:g} s; "
+        provider, model, base_url = self._model.provider, self._model.model, getattr(self._model, "base_url", None)
+        url = public_url(base_url) if isinstance(base_url, str) else ""
+        error = ModelTimeoutError(
+            f"the model '{model}' of {provider}{f' at {url}' if url else ''} gave no answer within {timeout:g} s; "
             "allow more time with call_timeout_s, or use a faster model",
-            **names,
+            provider=provider,
+            model=model,
         )
+        if url:
+            error.metadata["url"] = url
+        return error
 
     async def _read(self, items: AsyncIterator[ModelItem], call_id: str, native: bool) -> ModelResponse:
         host = self._host

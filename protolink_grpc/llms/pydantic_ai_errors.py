@@ -175,7 +175,9 @@ _ROWS = (
     ),
 )
 
-_REDIRECTED = _Row((), ModelError, "{provider} at {url} sends the request to another address", "correct base_url", quoted=False)
+_REDIRECTED = _Row(
+    (), ModelError, "{provider} at {url} sends the request to another address", "correct base_url", quoted=False
+)
 _NO_API = _Row((), ModelError, "{url} does not have the API of {provider}", "correct base_url{base_url}", quoted=False)
 _NOT_READY = _Row((), ModelUnavailableError, "{provider} at {server} is not ready", "try again later")
 _UNREADABLE = _Row(

@@ -1,7 +1,7 @@
 """PydanticAILLM: the providers of `providers.PROVIDERS`, called with pydantic-ai's model layer.
 
-pydantic-ai and the providers' SDKs are optional and slow to import, so the modules that need them are imported with the first call,
-in a thread.
+pydantic-ai and the providers' SDKs are optional and take seconds to import. The modules that need them are imported in a thread,
+when an agent with the model starts, or with the first call.
 """
 
 import asyncio
@@ -122,6 +122,10 @@ class PydanticAILLM(LLM):
             self._listed_price = await asyncio.to_thread(find_listed_price, url, self.model)
             self._has_searched_price = True
         return self._listed_price
+
+    async def open(self) -> None:
+        """As `LLM.open`: import pydantic-ai and the SDK in a thread."""
+        await self._get_connection()
 
     async def aclose(self) -> None:
         """Close the connections of the running event loop; a later call opens new ones."""

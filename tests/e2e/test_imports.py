@@ -13,6 +13,34 @@ def test_making_models_imports_no_providers_package() -> None:
     assert done.stdout.strip() == "[]"
 
 
+SLOW_MODEL = """
+import asyncio, sys, threading
+from protolink_grpc import Agent, AgentCard, create_llm
+
+class Watch:
+    threads = {}
+    def find_spec(self, name, path=None, target=None):
+        self.threads.setdefault(name, threading.current_thread())
+        return None
+
+sys.meta_path.insert(0, Watch())
+
+async def main():
+    llm = create_llm("ollama", "m", base_url="http://127.0.0.1:9/v1")
+    assert not Watch.threads.keys() & {"pydantic_ai.models", "openai.resources"}
+    async with Agent(AgentCard("a", "b", "grpc://127.0.0.1:0"), llm=llm):
+        for name in ("pydantic_ai.models", "openai.resources", "protolink_grpc.llms.pydantic_ai_answer"):
+            assert name in sys.modules, name
+            assert Watch.threads[name] is not threading.main_thread(), name
+
+asyncio.run(main())
+"""
+
+
+def test_an_agent_loads_the_package_of_its_model_in_a_thread_before_it_accepts_requests() -> None:
+    subprocess.run([sys.executable, "-c", SLOW_MODEL], check=True)
+
+
 PLAIN = '''
 import sys
 from protolink_grpc import Tool

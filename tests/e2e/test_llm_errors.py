@@ -1,17 +1,21 @@
 """Failures of providers over HTTP: every error names the provider, its URL without secrets, the cause, and what to do."""
 
+import asyncio
 import socket
 from collections.abc import Callable
 from typing import Any
 
 import pytest
+from cli_world import plgrpc
 from llm_servers import CUT, STALL, Answer, error, openai_text, serving
 
+from protolink_grpc import Agent, AgentCard, AgentClient, Message, Task, TaskState
 from protolink_grpc.errors import ModelError, ModelTimeoutError, ModelUnavailableError
 from protolink_grpc.llms import LLM
 from protolink_grpc.llms.factory import create_llm
 from protolink_grpc.llms.port import ModelRequest
 from protolink_grpc.models.conversation import LLMMessage
+from protolink_grpc.models.events import LlmCallFailed, RunEvent
 
 KEY = "sk-very-secret-key"
 PROVIDERS = ("openai", "anthropic", "ollama")
@@ -191,3 +195,31 @@ async def test_a_wrong_path_shows_a_correct_url(provider: str, hint: str):
 def test_the_representation_of_a_model_has_no_secrets():
     llm = create_llm("vllm", "m", base_url="http://me:password@localhost:8000/v1?token=secret", api_key=KEY)
     assert repr(llm) == "PydanticAILLM('vllm', 'm', base_url='http://localhost:8000/v1')"
+
+
+async def test_a_retry_is_visible_while_its_delay_runs():
+    """The delay is longer than the test may take: the event does not wait for its end."""
+    async with serving(refusal(429, "slow down", Retry_After="55")) as server:
+        llm = create_llm("ollama", "a-model", base_url=server.url)
+        async with Agent(AgentCard("clerk", "answers", "grpc://127.0.0.1:0"), llm=llm, grace_s=0.1) as agent:
+            client = AgentClient(url=agent.card.url)
+            seen: list[RunEvent] = []
+            task = Task.create(Message.user("hi"))
+            async for event in client.send_task_streaming(None, task):
+                if isinstance(event.payload, LlmCallFailed):
+                    seen.append(event)
+                    replayed = await asyncio.to_thread(plgrpc, "run", "replay", agent.card.url, task.id)
+                    watch = ("task", "subscribe", agent.card.url, task.id, "--until", "current")
+                    subscribed = await asyncio.to_thread(plgrpc, *watch)
+                    await client.cancel_task(None, task.id)
+            ended = await client.get_task(task.id)
+    (retry,) = seen
+    failed = retry.payload
+    assert isinstance(failed, LlmCallFailed)
+    assert (failed.attempt, failed.will_retry, failed.failure.retry_delay_s) == (1, True, 55.0)
+    assert "limits the rate of requests (HTTP 429: slow down)" in failed.failure.message
+    assert retry.severity == "warning"
+    assert retry.summary.endswith("(attempt 1 of 4; the next one in 55.0 s)")
+    for output in (replayed.out, subscribed.out):
+        assert "llm.call.failed attempt 1 failed, next attempt in 55.0 s: ollama at http://127.0.0.1" in output
+    assert (ended.state, len(server.asked)) == (TaskState.CANCELED, 1)
