@@ -61,6 +61,7 @@ class OrdersServicer(pb_grpc.OrdersServicer):  # type: ignore[misc]  # generated
             await context.abort(grpc.StatusCode.OUT_OF_RANGE, "no steps")
 
     async def Total(self, requests: AsyncIterator[Any], context: Any) -> Any:
+        self.calls.append("total")
         amounts = [each.amount async for each in requests]
         return pb.PlaceResponse(order=f"{len(amounts)} items, {sum(amounts)} in all")
 

@@ -3,7 +3,7 @@
 Each call finds the peer anew. Calls to a name rotate over its instances. Within a run, a call is an action of the run.
 """
 
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, AsyncIterable, Callable, Iterable
 from contextlib import aclosing, suppress
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
@@ -16,6 +16,7 @@ from protolink_grpc.agent.relay import Give, relayed
 from protolink_grpc.agent.trust import PeerConnection
 from protolink_grpc.client.agent_access import CONNECT_S
 from protolink_grpc.client.backoff import Backoff
+from protolink_grpc.client.stub_calls import Note, StreamCall, UnaryCall, ignore_attempts
 from protolink_grpc.client.typed_stub import (
     CallObserver,
     Entry,
@@ -23,8 +24,11 @@ from protolink_grpc.client.typed_stub import (
     StreamMethod,
     StubChannel,
     UnaryMethod,
-    refuse_requests,
+    refuse_two_streams,
+    stream_callable,
+    unary_callable,
 )
+from protolink_grpc.client.uploads import Requests
 from protolink_grpc.errors import (
     DeadlineExceededError,
     InvalidArgumentError,
@@ -68,29 +72,59 @@ class PeerChannel:
         self._peers = peers
         self._actions = actions
 
-    def unary_unary(self, path: str, *serializers: Any, **settings: Any) -> Callable[..., Any]:
+    def unary_unary(self, path: str, *serializers: Any, **settings: Any) -> Callable[..., UnaryCall[Any]]:
         """As `grpc.aio.Channel.unary_unary`."""
         method = PeerMethod(self.target, self._peers, path, serializers, settings)
 
-        async def call(request: Message, *, timeout: float | None = None, metadata: Metadata = None) -> Any:
-            made, run = MethodRequest(request, timeout, tuple(metadata or ())), current_run()
+        async def call(
+            request: Message,
+            *,
+            timeout: float | None = None,
+            metadata: Metadata = None,
+            note: Note = ignore_attempts,
+        ) -> Any:
+            made, run = MethodRequest(request, timeout, tuple(metadata or ()), note), current_run()
+            return await (method.call(made) if run is None else self._call_in_run(CallInRun(method, made, run)))
+
+        return unary_callable(call)
+
+    def stream_unary(self, path: str, *serializers: Any, **settings: Any) -> Callable[..., UnaryCall[Any]]:
+        """As `grpc.aio.Channel.stream_unary`. Within a run, the requests are read to their end before the call."""
+        method = PeerMethod(self.target, self._peers, path, serializers, settings, takes_stream=True)
+
+        async def call(
+            requests: AsyncIterable[Message] | Iterable[Message],
+            *,
+            timeout: float | None = None,
+            metadata: Metadata = None,
+            note: Note = ignore_attempts,
+        ) -> Any:
+            run = current_run()
             if run is None:
-                return await method.call(made)
-            within = CallInRun(method, made, run)
-            position = run.position(AGENT_CALL, self.target, [path, within.request])
-            response = await call_method(self._actions.gate, run, within, position=position)
-            return method.read(response)
+                return await method.call(MethodRequest(requests, timeout, tuple(metadata or ()), note))
+            made = MethodRequest(await read_requests(requests), timeout, tuple(metadata or ()), note)
+            return await self._call_in_run(CallInRun(method, made, run))
 
-        return call
+        return unary_callable(call)
 
-    def unary_stream(self, path: str, *serializers: Any, **settings: Any) -> Callable[..., Any]:
+    async def _call_in_run(self, call: "CallInRun") -> Message:
+        """Make a call with one response as an action of its run."""
+        run, method = call.run, call.peer_method
+        position = run.position(AGENT_CALL, self.target, [method.path, call.request])
+        return method.read(await call_method(self._actions.gate, run, call, position=position))
+
+    def unary_stream(self, path: str, *serializers: Any, **settings: Any) -> Callable[..., StreamCall[Any]]:
         """As `grpc.aio.Channel.unary_stream`."""
         method = PeerMethod(self.target, self._peers, path, serializers, settings)
 
         async def call(
-            request: Message, *, timeout: float | None = None, metadata: Metadata = None
+            request: Message,
+            *,
+            timeout: float | None = None,
+            metadata: Metadata = None,
+            note: Note = ignore_attempts,
         ) -> AsyncGenerator[Message, None]:
-            made, run = MethodRequest(request, timeout, tuple(metadata or ())), current_run()
+            made, run = MethodRequest(request, timeout, tuple(metadata or ()), note), current_run()
             if run is None:
                 async with aclosing(method.stream(made)) as responses:
                     async for response in responses:
@@ -109,13 +143,11 @@ class PeerChannel:
                 async for response in responses:
                     yield response
 
-        return call
+        return stream_callable(call)
 
-    def stream_unary(self, path: str, *_: Any, **__: Any) -> Callable[..., Any]:
-        """Streams of requests are not supported yet: a call raises UnimplementedError."""
-        return refuse_requests(path)
-
-    stream_stream = stream_unary
+    def stream_stream(self, path: str, *_: Any, **__: Any) -> Callable[..., Any]:
+        """Streams in both directions are not supported: a call raises UnimplementedError."""
+        return refuse_two_streams(path)
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,12 +155,15 @@ class MethodRequest:
     """What a caller gave to a method of a stub.
 
     Args:
+        message: The request, or the requests of a stream.
         timeout: Seconds; None means the default.
+        note: Receives each attempt.
     """
 
-    message: Message
+    message: Any
     timeout: float | None
     metadata: tuple[Entry, ...]
+    note: Note = ignore_attempts
 
 
 class PeerMethod:
@@ -136,11 +171,20 @@ class PeerMethod:
 
     Args:
         serializers: Arguments of the generated stub, with `settings`.
+        takes_stream: The request is a stream.
     """
 
     def __init__(
-        self, target: str, peers: Peers, path: str, serializers: tuple[Any, ...], settings: dict[str, Any]
+        self,
+        target: str,
+        peers: Peers,
+        path: str,
+        serializers: tuple[Any, ...],
+        settings: dict[str, Any],
+        *,
+        takes_stream: bool = False,
     ) -> None:
+        self._takes_stream = takes_stream
         self.target = target
         self.path = path
         self.peers = peers
@@ -156,8 +200,9 @@ class PeerMethod:
         return _kept(self._channels, peer, lambda: peer.client.stub_channel(peer.url, timeout_s=None))
 
     def unary_at(self, peer: PeerConnection) -> UnaryMethod:
-        """Return the method of an instance, if it is unary. Raises InvalidArgumentError as `channel`."""
-        make = self.channel(peer).unary_method
+        """Return the method of an instance, if it has one response. Raises InvalidArgumentError as `channel`."""
+        channel = self.channel(peer)
+        make = channel.upload_method if self._takes_stream else channel.unary_method
         return _kept(self._unary, peer, lambda: make(self.path, *self._serializers, **self._settings))
 
     def stream_at(self, peer: PeerConnection) -> StreamMethod:
@@ -191,12 +236,14 @@ class PeerMethod:
         peer = await self._find(request)
         limit = peer.client.timeout if request.timeout is None else request.timeout
         with peer.explain_refusals():
-            return await self.unary_at(peer).call(request.message, timeout=limit, metadata=request.metadata)
+            method = self.unary_at(peer)
+            return await method.call(request.message, timeout=limit, metadata=request.metadata, note=request.note)
 
     async def stream(self, request: MethodRequest) -> AsyncGenerator[Message, None]:
         """Make a call that belongs to no run, and yield its responses."""
         peer = await self._find(request)
-        call = self.stream_at(peer).call(request.message, timeout=request.timeout, metadata=request.metadata)
+        method, metadata = self.stream_at(peer), request.metadata
+        call = method.call(request.message, timeout=request.timeout, metadata=metadata, note=request.note)
         with peer.explain_refusals():
             async with aclosing(call) as responses:
                 async for response in responses:
@@ -223,11 +270,20 @@ class CallInRun:
                 raise InvalidArgumentError("is set by the run", field=f"metadata[{key}]")
         self.agent = method.target
         self.method = method.path
-        self.request = request_json(request.message)
+        sent = request.message
+        self.request = {REQUESTS: [*map(request_json, sent)]} if isinstance(sent, list) else request_json(sent)
         self._method = method
         self._given = request
         self._run = run
         self._peer: PeerConnection | None = None
+
+    @property
+    def run(self) -> Run:
+        return self._run
+
+    @property
+    def peer_method(self) -> PeerMethod:
+        return self._method
 
     async def choose_instance(self) -> str:
         return await self._method.peers.choose_instance(self.agent)
@@ -237,7 +293,7 @@ class CallInRun:
         return self._peer.url
 
     async def send(self, url: str, action_id: str, context: RunContext) -> MethodAnswer:
-        peer, observer = self._peer, CallObserver()
+        peer, observer = self._peer, CallObserver(note=self._given.note)
         if peer is None or peer.url != url:
             peer = await self._method.peers.reach(self.agent, url)
         try:
@@ -319,11 +375,14 @@ class StreamInRun(CallInRun):
         return {RESPONSES: recorded}
 
 
+REQUESTS: Final = "requests"
+"""Key of the requests of a stream in what policies and approvers see."""
+
 RESPONSES: Final = "responses"
 """Key of a stream's responses in the result of its action."""
 
 MAX_STREAM_BYTES: Final = 2 << 20
-"""Limit of the responses of a stream within a run: base64 in JSON, they fit into one event."""
+"""Limit of the requests, and of the responses, of a stream within a run: base64 in JSON, they fit into one event."""
 
 RESPONSE_BYTES: Final = 128
 """Bytes that are counted for each response beside its own, for its type name and JSON."""
@@ -342,6 +401,25 @@ def _kept(made: dict[tuple[str, bool], T], peer: PeerConnection, make: Callable[
         while len(made) >= MAX_INSTANCES:
             del made[next(iter(made))]
         found = made[key] = make()
+    return found
+
+
+async def read_requests(requests: AsyncIterable[Message] | Iterable[Message]) -> list[Message]:
+    """Return the requests of a stream within a run.
+
+    Raises:
+        MessageTooLargeError: They have more bytes than the log takes in one event.
+    """
+    found: list[Message] = []
+    size = 0
+    async with Requests(requests) as source:
+        async for each in source.attempt():
+            size += each.ByteSize() + RESPONSE_BYTES
+            if size > MAX_STREAM_BYTES:
+                raise MessageTooLargeError(
+                    f"has more than {MAX_STREAM_BYTES} bytes, the limit of a stream within a run", field="requests"
+                )
+            found.append(each)
     return found
 
 

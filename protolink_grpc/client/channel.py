@@ -192,7 +192,7 @@ async def call_unary(
         method: A method of an asynchronous stub.
         timeout_s: Timeout of all attempts and the pauses between them, in seconds.
     """
-    attempts = _Attempts(address, options, timeout_s, options.outage_s)
+    attempts = Attempts(address, options, timeout_s, options.outage_s)
     while True:
         metadata = await attempts.metadata()
         try:
@@ -206,7 +206,7 @@ async def call_stream(
     method: Any, request: Message, address: Endpoint, options: ChannelOptions, timeout_s: float | None
 ) -> AsyncGenerator[Any, None]:
     """Make a streaming call and yield its responses. Closing the generator cancels the call. Resuming is left to the caller."""
-    attempts, has_begun = _Attempts(address, options, timeout_s, 0.0), False
+    attempts, has_begun = Attempts(address, options, timeout_s, 0.0), False
     while True:
         metadata = await attempts.metadata()
         call = method(request, timeout=attempts.left_s, metadata=metadata)
@@ -225,7 +225,7 @@ async def call_stream(
                 call.cancel()
 
 
-class _Attempts:
+class Attempts:
     """The attempts of one request, within one timeout."""
 
     def __init__(self, address: Endpoint, options: ChannelOptions, timeout_s: float | None, outage_s: float) -> None:

@@ -25,7 +25,8 @@ class SyncFacade:
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
         method, wait = getattr(self._client, name, None) if not name.startswith("_") else None, self._wait
-        if inspect.iscoroutinefunction(method):
+        # Methods of stubs are plain functions around them, which return calls.
+        if method is not None and inspect.iscoroutinefunction(inspect.unwrap(method)):
             return functools.wraps(method)(lambda *args, **kwargs: wait(method(*args, **kwargs)))
         # Their arguments are checked by a plain function around the coroutine.
         if method is not None and inspect.isasyncgenfunction(inspect.unwrap(method)):

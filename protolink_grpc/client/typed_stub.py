@@ -1,9 +1,10 @@
 """Generated stubs of users over a client: with its channel, credentials, retries, trace headers and typed errors."""
 
 import time
-from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass, field
+from functools import wraps
 from typing import Any
 
 import grpc.aio
@@ -19,6 +20,8 @@ from protolink_grpc.client.channel import (
     connect_channel,
     typed_errors,
 )
+from protolink_grpc.client.stub_calls import Note, StreamCall, UnaryCall, ignore_attempts
+from protolink_grpc.client.uploads import Requests, call_upload
 from protolink_grpc.errors import DeadlineExceededError, ProtolinkError, UnimplementedError
 from protolink_grpc.models.ids import new_uuid
 from protolink_grpc.net.address import Address, Endpoint
@@ -58,7 +61,7 @@ class StubChannel:
     """The channel of a generated stub.
 
     Each call has an idempotency key, the caller's `x-request-id` or a new one, so that a retry never runs twice on an agent.
-    Its methods return coroutines and async generators, which raise the errors of this package.
+    Its methods return `UnaryCall` and `StreamCall`, which raise the errors of this package.
 
     Args:
         channel: The channel below; its methods are those of `grpc.aio.Channel`.
@@ -78,64 +81,92 @@ class StubChannel:
         """
         return await connect_channel(self._address, self._options, timeout_s)
 
-    def unary_unary(self, path: str, *serializers: Any, **settings: Any) -> Callable[..., Any]:
+    def unary_unary(self, path: str, *serializers: Any, **settings: Any) -> Callable[..., UnaryCall[Any]]:
         """As `grpc.aio.Channel.unary_unary`."""
-        return self.unary_method(path, *serializers, **settings).call
+        return unary_callable(self.unary_method(path, *serializers, **settings).call)
 
     def unary_method(self, path: str, *serializers: Any, **settings: Any) -> "UnaryMethod":
         """As `unary_unary`, for callers that observe the calls."""
         method = self._channel.unary_unary(path, *serializers, **settings)
         return UnaryMethod(method, self._address, self._options, self._timeout_s)
 
-    def unary_stream(self, path: str, *serializers: Any, **settings: Any) -> Callable[..., Any]:
+    def unary_stream(self, path: str, *serializers: Any, **settings: Any) -> Callable[..., StreamCall[Any]]:
         """As `grpc.aio.Channel.unary_stream`."""
-        return self.stream_method(path, *serializers, **settings).call
+        return stream_callable(self.stream_method(path, *serializers, **settings).call)
 
     def stream_method(self, path: str, *serializers: Any, **settings: Any) -> "StreamMethod":
         """As `unary_stream`, for callers that observe the calls."""
         method = self._channel.unary_stream(path, *serializers, **settings)
         return StreamMethod(method, self._address, self._options)
 
-    def stream_unary(self, path: str, *_: Any, **__: Any) -> Callable[..., Any]:
-        """Streams of requests are not supported yet: a call raises UnimplementedError."""
-        return refuse_requests(path)
+    def stream_unary(self, path: str, *serializers: Any, **settings: Any) -> Callable[..., UnaryCall[Any]]:
+        """As `grpc.aio.Channel.stream_unary`."""
+        return unary_callable(self.upload_method(path, *serializers, **settings).call)
 
-    stream_stream = stream_unary
+    def upload_method(self, path: str, *serializers: Any, **settings: Any) -> "UnaryMethod":
+        """As `stream_unary`, for callers that observe the calls."""
+        method = self._channel.stream_unary(path, *serializers, **settings)
+        return UnaryMethod(method, self._address, self._options, self._timeout_s, takes_stream=True)
+
+    def stream_stream(self, path: str, *_: Any, **__: Any) -> Callable[..., Any]:
+        """Streams in both directions are not supported: a call raises UnimplementedError."""
+        return refuse_two_streams(path)
 
 
 class UnaryMethod:
-    """A unary method of a stub.
+    """A method of a stub with one response.
 
     Args:
         method: The method of the channel below.
         timeout_s: As for `StubChannel`.
+        takes_stream: The request is a stream: an iterable of messages, or an asynchronous one. See `Requests` for its retries.
     """
 
-    __slots__ = ("_address", "_method", "_options", "_timeout_s")
+    __slots__ = ("_address", "_method", "_options", "_takes_stream", "_timeout_s")
 
-    def __init__(self, method: Any, address: Endpoint, options: ChannelOptions, timeout_s: float | None) -> None:
+    def __init__(
+        self,
+        method: Any,
+        address: Endpoint,
+        options: ChannelOptions,
+        timeout_s: float | None,
+        *,
+        takes_stream: bool = False,
+    ) -> None:
         self._method = method
+        self._takes_stream = takes_stream
         self._address = address
         self._options = options
         self._timeout_s = timeout_s
 
-    async def call(self, request: Message, *, timeout: float | None = None, metadata: Metadata = None) -> Any:
+    async def call(
+        self, request: Any, *, timeout: float | None = None, metadata: Metadata = None, note: Note = ignore_attempts
+    ) -> Any:
         """Return the response. Raises the errors of this package.
 
         Args:
             timeout: Seconds, retries included. None means the default of the channel.
             metadata: Without an `x-request-id`, a new one is added.
+            note: Receives each attempt.
         """
-        return await self._retry(self._method, request, timeout, _with_request_id(metadata))
+        method = self._method
+
+        def start(request: Any, *, timeout: float | None, metadata: tuple[Entry, ...] | None) -> Any:
+            call = method(request, timeout=timeout, metadata=metadata)
+            note(call)
+            return call
+
+        return await self._retry(start, request, timeout, _with_request_id(metadata))
 
     async def call_observed(
-        self, request: Message, observer: "CallObserver", *, timeout: float | None = None, metadata: Metadata = None
+        self, request: Any, observer: "CallObserver", *, timeout: float | None = None, metadata: Metadata = None
     ) -> Any:
         """As `call`. `observer` learns the headers of the response, and whether the request was sent."""
         method, address = self._method, self._address
 
-        async def attempt(request: Message, *, timeout: float | None, metadata: tuple[Entry, ...] | None) -> Any:
+        async def attempt(request: Any, *, timeout: float | None, metadata: tuple[Entry, ...] | None) -> Any:
             call = method(request, timeout=timeout, metadata=metadata)
+            observer.note(call)
             try:
                 response = await call
             except grpc.aio.AioRpcError as error:
@@ -146,10 +177,14 @@ class UnaryMethod:
 
         return await self._retry(attempt, request, timeout, _with_request_id(metadata))
 
-    async def _retry(self, method: Any, request: Message, timeout: float | None, own: tuple[Entry, ...]) -> Any:
+    async def _retry(self, method: Any, request: Any, timeout: float | None, own: tuple[Entry, ...]) -> Any:
         limit = self._timeout_s if timeout is None else timeout
+        made = _with_metadata(method, own)
         async with typed_errors(self._address):
-            return await call_unary(_with_metadata(method, own), request, self._address, self._options, limit)
+            if not self._takes_stream:
+                return await call_unary(made, request, self._address, self._options, limit)
+            async with Requests(request) as requests:
+                return await call_upload(made, requests, self._address, self._options, limit)
 
 
 class StreamMethod:
@@ -167,7 +202,12 @@ class StreamMethod:
         self._options = options
 
     async def call(
-        self, request: Message, *, timeout: float | None = None, metadata: Metadata = None
+        self,
+        request: Message,
+        *,
+        timeout: float | None = None,
+        metadata: Metadata = None,
+        note: Note = ignore_attempts,
     ) -> AsyncGenerator[Any, None]:
         """Yield the responses. Raises the errors of this package.
 
@@ -177,9 +217,10 @@ class StreamMethod:
         Args:
             timeout: Seconds for the whole stream, repetitions included.
             metadata: Without an `x-request-id`, a new one is added.
+            note: Receives each attempt.
         """
         async with aclosing(
-            self.call_observed(request, CallObserver(), timeout=timeout, metadata=metadata)
+            self.call_observed(request, CallObserver(note=note), timeout=timeout, metadata=metadata)
         ) as responses:
             async for response in responses:
                 yield response
@@ -219,6 +260,7 @@ class StreamMethod:
         def start(request: Message, *, timeout: float | None, metadata: Any) -> Any:
             nonlocal last
             last = self._method(request, timeout=timeout, metadata=(*(metadata or ()), *own))
+            observer.note(last)
             return last
 
         stream = call_stream(start, request, self._address, self._options, timeout_s)
@@ -244,11 +286,13 @@ class CallObserver:
         headers: The metadata of the last response, which may be an error; of a stream also the trailing metadata.
         may_have_arrived: An attempt may have reached the server.
         was_interrupted: The connection of such an attempt broke, or its time was over, before there was a response.
+        note: Receives each attempt.
     """
 
     headers: Mapping[str, str | bytes] = field(default_factory=dict)
     may_have_arrived: bool = False
     was_interrupted: bool = False
+    note: Note = ignore_attempts
 
     def take_headers(self, headers: Any, trailers: Any = ()) -> None:
         """Note the metadata of a response."""
@@ -273,16 +317,38 @@ def _with_request_id(metadata: Metadata) -> tuple[Entry, ...]:
 def _with_metadata(method: Any, own: tuple[Entry, ...]) -> Callable[..., Any]:
     """Return the method with further metadata beside that of the client."""
 
-    def call(request: Message, *, timeout: float | None, metadata: tuple[tuple[str, str], ...] | None) -> Any:
+    def call(request: Any, *, timeout: float | None, metadata: tuple[tuple[str, str], ...] | None) -> Any:
         return method(request, timeout=timeout, metadata=(*(metadata or ()), *own))
 
     return call
 
 
-def refuse_requests(path: str) -> Callable[..., Any]:
-    """Return a method that raises UnimplementedError, for one that takes a stream of requests."""
+def unary_callable(method: Callable[..., Coroutine[Any, Any, Any]]) -> Callable[..., UnaryCall[Any]]:
+    """Return the method of a stub for a coroutine function with the parameter `note`."""
+
+    @wraps(method)
+    def start(request: Any, *, timeout: float | None = None, metadata: Metadata = None) -> UnaryCall[Any]:
+        return UnaryCall(lambda note: method(request, timeout=timeout, metadata=metadata, note=note))
+
+    return start
+
+
+def stream_callable(method: Callable[..., AsyncGenerator[Any, None]]) -> Callable[..., StreamCall[Any]]:
+    """Return the method of a stub for an async generator function with the parameter `note`."""
+
+    @wraps(method)
+    def start(request: Any, *, timeout: float | None = None, metadata: Metadata = None) -> StreamCall[Any]:
+        return StreamCall(lambda note: method(request, timeout=timeout, metadata=metadata, note=note))
+
+    return start
+
+
+def refuse_two_streams(path: str) -> Callable[..., Any]:
+    """Return a method that raises UnimplementedError, for one with streams in both directions."""
 
     async def call(*_: Any, **__: Any) -> Any:
-        raise UnimplementedError(f"{path} takes a stream of requests, which this client does not send yet")
+        raise UnimplementedError(
+            f"{path} has streams in both directions, which cannot be repeated: call it over a channel of grpc.aio"
+        )
 
     return call

@@ -485,6 +485,17 @@ CUSTOMER = """
         await asyncio.to_thread(sys.stdin.readline)
         return ", ".join(texts)
 
+    @agent.tool(idempotent=True)
+    async def total() -> str:
+        async def items():
+            for amount in (1, 2):
+                yield pb.PlaceRequest(amount=amount)
+
+        response = await agent.peer("shop").stub(pb_grpc.OrdersStub).Total(items())
+        print("totaled", flush=True)
+        await asyncio.to_thread(sys.stdin.readline)
+        return response.order
+
     async def main():
         await agent.serve()
         print(agent.card.url, flush=True)
@@ -519,6 +530,27 @@ async def test_a_stream_within_a_run_is_one_action_and_is_not_called_again_after
             each.payload for each in log if isinstance(each.payload, ActionEnded) and each.payload.name == "shop"
         ]
         assert len(ended.result["responses"]) == 3
+
+
+async def test_a_stream_of_requests_within_a_run_is_not_sent_again_after_a_crash(
+    registry: Registry, tmp_path: Path, launch: Launch
+) -> None:
+    servicer = OrdersServicer()
+    async with order_shop(servicer, registry=registry):
+        arguments = registry.url, tmp_path / "customer.db", Path(orders_world.__file__).parent
+        program = await launch(CUSTOMER, *arguments)
+        task = Task.create_tool_call("total", {})
+        await AgentClient(url=await program.line()).submit_task(None, task)
+        assert await program.line() == "totaled"
+        await program.kill()
+        program = await launch(CUSTOMER, *arguments)
+        lines = {await program.line(), await program.line()}
+        client = AgentClient(url=(lines - {"totaled"}).pop())
+        program.say("end")
+        async with asyncio.timeout(PATIENCE_S):
+            done = await client.wait_task(task.id)
+        assert done.get_output() == "2 items, 3 in all"
+        assert servicer.calls == ["total"]
 
 
 async def test_a_stream_yields_its_responses_as_they_arrive_within_a_run_and_outside(registry: Registry) -> None:

@@ -62,6 +62,13 @@ async def calls(agent: Agent) -> None:
     reveal_type(await ours.GetAgentCard(agent_service_pb2.GetAgentCardRequest()))
     await stub.Place(pb.Order())
     stub.Missing
+    reveal_type((await stub.Send(orders())).number)
+    reveal_type(await stub.Place(pb.Order.Line()).code())
+    reveal_type(await stub.Watch(Empty()).details())
+
+
+async def orders() -> AsyncIterator[pb.Order]:
+    yield pb.Order()
 
 
 blocking = client.sync.stub(orders_pb2_grpc.OrdersStub)
@@ -113,6 +120,9 @@ FOUND = [
     'note: Revealed type is "plgrpc.v1.agent_service_pb2.GetAgentCardResponse"',
     'error: Argument 1 to "__call__" of "UnaryUnaryMultiCallable" has incompatible type "Order"; expected "Line"  [arg-type]',
     'error: "OrdersAsyncStub" has no attribute "Missing"  [attr-defined]',
+    'note: Revealed type is "int"',
+    'note: Revealed type is "grpc.StatusCode"',
+    'note: Revealed type is "str"',
     'note: Revealed type is "acme.orders.v1.orders_pb2.Order"',
     'note: Revealed type is "acme.orders.v1.orders_pb2.Order"',
     'note: Revealed type is "acme.orders.v1.orders_pb2.Order"',
