@@ -48,17 +48,17 @@ def _totals(report: EvaluationReport) -> Iterator[str]:
     unfinished = f", {planned - done} of {planned} not finished" if done < planned else ""
     yield f"Samples: {done}: {report.passed} passed, {low} scored too low, {report.agent_failed} failed{unfinished}"
     yield f"Pass rate: {report.pass_rate:.2f}"
-    yield f"Usage: {_usage(report.usage)}"
+    yield from _usage_lines("", report.usage)
     if report.scorer_usage.llm_calls:
-        yield f"Usage of scorers: {_usage(report.scorer_usage)}"
+        yield from _usage_lines(" of scorers", report.scorer_usage)
 
 
-def _usage(usage: BudgetUsage) -> str:
-    costs = ", ".join(map(str, usage.costs))
-    return (
-        f"{_plural(usage.llm_calls, 'model call')}, {_plural(usage.tool_calls, 'tool call')}, "
-        f"{usage.input_tokens:,} tokens in, {usage.output_tokens:,} out" + (f", {costs}" if costs else "")
-    )
+def _usage_lines(whose: str, usage: BudgetUsage) -> Iterator[str]:
+    tools = f", {_plural(usage.tool_calls, 'tool call')}" if usage.tool_calls else ""
+    tokens = f"{usage.input_tokens:,} tokens in, {usage.output_tokens:,} out"
+    yield f"Usage{whose}: {_plural(usage.llm_calls, 'model call')}{tools}, {tokens}"
+    if usage.costs:
+        yield f"Cost{whose}: {', '.join(map(str, usage.costs))}"
 
 
 def _sample_lines(sample: EvaluationSample, width: int) -> Iterator[str]:

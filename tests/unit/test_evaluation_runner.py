@@ -119,6 +119,19 @@ async def test_scorers_see_task_and_report_and_the_evaluation_adds_up_usage() ->
     assert report.scorer_usage.llm_calls == 2
 
 
+async def test_costs_of_agents_and_judges_are_added_up_apart() -> None:
+    model, grade = MockLLM(), MockLLM(default_response={"type": "final", "content": '{"reason": "ok", "score": 1}'})
+    for each in (model, grade):
+        each.configure_metrics(input_cost_per_million=1000.0, output_cost_per_million=1000.0)
+    report = await evaluate(Agent("priced", llm=model), [EvaluationCase("a")], scorers=[judge(grade, "x")], samples=3)
+    (cost,) = report.usage.costs
+    assert cost.currency == "USD"
+    assert cost.micros == sum(sample.usage.costs[0].micros for sample in report.samples if sample.usage)
+    assert report.scorer_usage.costs[0].micros > cost.micros
+    assert f"Cost: {cost}" in report.format().splitlines()
+    assert f"Cost of scorers: {report.scorer_usage.costs[0]}" in report.format().splitlines()
+
+
 ADD = {"type": "tool_call", "tool": "add", "args": {"a": 1, "b": 2}}
 
 
