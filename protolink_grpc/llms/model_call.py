@@ -68,6 +68,9 @@ ESTIMATED_COST = "cost_is_estimated"
 TICK_S = 0.001
 """The resolution of an event loop's timers."""
 
+MAX_FILE_BYTES = (4 << 20) - (64 << 10)
+"""Maximum size of a file in an answer: with its artifact it is one event, which is at most 4 MiB (`runtime/log`)."""
+
 MAX_DELAY_S = 60.0
 """The longest delay before a retry. If a provider asks for more, the call fails instead of occupying its slot that long."""
 
@@ -308,6 +311,14 @@ class ModelCaller:
                 response = item
         if response is None:
             raise ModelError("the model ended its answer without completing it")
+        for file in response.files:
+            if len(file.data or b"") > MAX_FILE_BYTES:
+                raise ModelError(
+                    f"the model '{self._model.model}' of {self._model.provider} wrote a file of {len(file.data or b'')} bytes; "
+                    f"the limit is {MAX_FILE_BYTES} bytes",
+                    provider=self._model.provider,
+                    model=self._model.model,
+                )
         return response
 
     def _timeout(self) -> float | None:

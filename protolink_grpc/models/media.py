@@ -153,10 +153,8 @@ class Media(JsonForm):
         Raises:
             InvalidArgumentError: The file has no content that can be read; names `path`.
         """
-        content = part.content
-        if isinstance(content, Payload) and isinstance(content.value, bytes | PayloadRef):
-            content = FileContent.of(content)
-        if part.type not in FILE_TYPES or not isinstance(content, FileContent):
+        content = _file_of(part)
+        if content is None:
             return None
         name, media_type = content.name or "", part.media_type or content.media_type
         if content.data is not None:
@@ -168,6 +166,25 @@ class Media(JsonForm):
         if not uri:
             raise InvalidArgumentError("the file has neither bytes nor a URL that can be sent to a model", field=path)
         return cls(_guess_type(media_type, name or urlsplit(uri).path), url=uri, name=name, part=path)
+
+
+def _file_of(part: Part) -> FileContent | None:
+    """Return the file of a part, also in the forms of ProtoLink's programs: an object, a URL as text, or bytes."""
+    if part.type not in FILE_TYPES:
+        return None
+    match part.content:
+        case FileContent() as file:
+            return file
+        case Payload(value=bytes() | PayloadRef()) as payload:
+            return FileContent.of(payload)
+        case bytes() as data:
+            return FileContent(data)
+        case str() as uri if part.type == PartType.URI:
+            return FileContent(uri=uri)
+        case {"data": str()} | {"uri": str()} as fields:
+            return FileContent.from_dict(fields)
+        case _:
+            return None
 
 
 def media_of_parts(parts: Iterable[Part], path: str) -> list[Media]:

@@ -16,7 +16,6 @@ from typing import Any, Protocol
 
 from protolink_grpc.errors import (
     InvalidArgumentError,
-    MessageTooLargeError,
     ProtolinkError,
     ToolFailedError,
     ToolRejectedError,
@@ -44,13 +43,9 @@ from protolink_grpc.runtime.actions.delegation import Actions
 from protolink_grpc.runtime.actions.gate import TOOL_CALL, Outcome, error_value
 from protolink_grpc.runtime.actions.tool_items import ItemLog
 from protolink_grpc.runtime.facts import FLOW_PROMPT
-from protolink_grpc.runtime.log import MAX_EVENT_BYTES
 from protolink_grpc.runtime.run import Run
 
 _EXECUTED = ("tool_call", "infer")
-
-MAX_FILE_BYTES = MAX_EVENT_BYTES - (64 << 10)
-"""Maximum size of a file that a model writes: it is one event of the log, with its artifact."""
 
 
 class Conversations(Protocol):
@@ -102,7 +97,6 @@ class DefaultHandler:
         parts = list(item.parts) if item is not None else []
         item_id = _item_position(item, run) if item is not None else ""
         executed = False
-        media = _input_media(task, item, run) if self._settings.model is not None and item is not None else []
         for index, part in enumerate(parts):
             run.token.raise_if_cancelled()
             position = f"{item_id}/{index}"
@@ -118,9 +112,11 @@ class DefaultHandler:
                     executed = True
                     content = part.content if isinstance(part.content, dict) else {}
                     schema = content.get("output_schema")
+                    media = _input_media(task, item, run)
                     await self._infer(task, run, position, _query_of(content), media=media, output_schema=schema)
         if not executed and self._settings.model is not None and isinstance(item, Message) and item.role == "user":
             query = "\n\n".join(str(part.content) for part in parts if part.type == "text")
+            media = _input_media(task, item, run)
             if query.strip() or media:
                 executed = True
                 await self._infer(task, run, f"{item_id}/text", query, media=media)
@@ -312,8 +308,10 @@ def _input_message(task: Task, run: Run) -> Message | None:
     return next((each for each in reversed(sent) if each.role == "user" and each.id not in made), None)
 
 
-def _input_media(task: Task, item: Message | Artifact, run: Run) -> list[Media]:
+def _input_media(task: Task, item: Message | Artifact | None, run: Run) -> list[Media]:
     """Return the files for the model: those of the artifacts that the caller has sent with the item, and those of the item."""
+    if item is None:
+        return []
     found: list[Media] = []
     for index, artifact in run.input_artifacts():
         if artifact.id != item.id:
@@ -384,11 +382,6 @@ class RunLoopHost:
         ]
         self._files[call_id] = named
         for index, each in enumerate(named):
-            size = len(each.data or b"")
-            if size > MAX_FILE_BYTES:
-                raise MessageTooLargeError(
-                    f"the model wrote a file of {size} bytes; the limit is {MAX_FILE_BYTES} bytes"
-                )
             artifact_id = self._file_id(call_id, index)
             await self._run.artifact(
                 Artifact(artifact_id, [each.to_part()], name=each.name, media_type=each.media_type)

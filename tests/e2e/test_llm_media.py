@@ -4,6 +4,7 @@ import base64
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
+import httpx
 import pytest
 from llm_servers import Answer, Server, anthropic_answer, error, gemini_answer, openai_text, serving
 
@@ -11,9 +12,11 @@ from protolink_grpc import Agent, AgentCard, AgentClient, Artifact, Message, Par
 from protolink_grpc.errors import ContentTypeNotSupportedError, ModelError
 from protolink_grpc.llms import LLM, Media, MockLLM, ModelResponse
 from protolink_grpc.llms.factory import create_llm
+from protolink_grpc.llms.model_call import MAX_FILE_BYTES
 from protolink_grpc.llms.port import ModelRequest, ToolSpec
 from protolink_grpc.models.conversation import LLMMessage
 from protolink_grpc.models.events import ContextPrepared
+from protolink_grpc.models.part import FileContent
 
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(16)
 BASE64 = base64.b64encode(PNG).decode()
@@ -284,3 +287,43 @@ async def test_a_refused_file_fails_the_task_with_its_part():
     assert task.state is TaskState.FAILED
     assert task.failure is not None
     assert (task.failure.reason, task.failure.details["part"]) == ("CONTENT_TYPE_NOT_SUPPORTED", "messages[0].parts[1]")
+
+
+async def test_the_largest_file_of_a_model_is_one_event():
+    card = AgentCard("painter", "draws", "grpc://127.0.0.1:0")
+    image = Media("image/png", bytes(MAX_FILE_BYTES))
+    async with Agent(card, llm=MockLLM(sequential_responses=[ModelResponse("Here.", files=(image,))])) as agent:
+        task = await agent.run_task(Task.create(Message.user("Draw")))
+    assert task.state is TaskState.COMPLETED
+    assert len(task.artifacts[0].parts[0].content.data) == MAX_FILE_BYTES
+
+
+async def test_a_tool_call_runs_beside_a_file_without_content():
+    """The files of a message are read only for the model."""
+    message = Message.tool_call("now", {})
+    message.add_part(Part("file", FileContent(name="lost.png")))
+    agent = Agent("clerk", llm=MockLLM())
+
+    @agent.tool
+    def now() -> str:
+        return "noon"
+
+    assert (await agent.run_task(Task.create(message))).get_output() == "noon"
+    refused = await agent.run_task(
+        Task.create(Message.user("Look").add_part(Part("file", FileContent(name="lost.png"))))
+    )
+    assert refused.failure is not None
+    assert refused.failure.message.startswith("messages[0].parts[1]: the file has neither bytes nor a URL")
+
+
+async def test_an_image_over_a2a_reaches_the_model():
+    llm = MockLLM(input_media=["image/*"])
+    card = AgentCard("viewer", "looks", "grpc://127.0.0.1:0", input_formats=["text/plain", "image/png"])
+    parts = [{"text": "Look"}, {"raw": BASE64, "mediaType": "image/png", "filename": "a.png"}]
+    call = {"message": {"messageId": "m", "role": "ROLE_USER", "parts": parts}}
+    body = {"jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": call}
+    async with Agent(card, llm=llm, http=0) as agent, httpx.AsyncClient(trust_env=False) as http:
+        response = await http.post(agent.http_url, json=body, headers={"A2A-Version": "1.0"})
+    assert response.json()["result"]["task"]["status"]["state"] == "TASK_STATE_COMPLETED"
+    (image,) = llm.requests[0].messages[-1].media
+    assert (image.media_type, image.data, image.name, image.part) == ("image/png", PNG, "a.png", "messages[0].parts[1]")

@@ -5,15 +5,16 @@ from typing import Any
 import pytest
 from llm_stage import REQUEST, Stage, both_modes, final, infer, run, tool
 
-from protolink_grpc.errors import ContentTypeNotSupportedError, InvalidArgumentError
+from protolink_grpc.errors import ContentTypeNotSupportedError, InvalidArgumentError, ModelError
 from protolink_grpc.llms.factory import create_llm
 from protolink_grpc.llms.input_media import refuse_url
 from protolink_grpc.llms.loop import Observation
 from protolink_grpc.llms.mock import MockLLM, ScriptedLLM
+from protolink_grpc.llms.model_call import MAX_FILE_BYTES
 from protolink_grpc.llms.port import ModelResponse
 from protolink_grpc.llms.profile import LLMModelProfile
 from protolink_grpc.models.conversation import LLMMessage
-from protolink_grpc.models.events import ContextPrepared, LlmCallCompleted, LlmCallStarted
+from protolink_grpc.models.events import ContextPrepared, LlmCallCompleted, LlmCallFailed, LlmCallStarted
 from protolink_grpc.models.media import IMAGE_TOKENS, Media
 from protolink_grpc.models.part import Part
 
@@ -195,3 +196,13 @@ def test_a_url_with_credentials_or_a_private_address_is_refused(url: str, why: s
     refused = refuse_url(url)
     assert (refused == "") == (why == "")
     assert why in refused
+
+
+async def test_a_file_that_does_not_fit_into_an_event_fails_the_call():
+    stage, huge = Stage(), Media("image/png", bytes(MAX_FILE_BYTES + 1))
+    with pytest.raises(
+        ModelError, match=f"wrote a file of {MAX_FILE_BYTES + 1} bytes; the limit is {MAX_FILE_BYTES} bytes"
+    ):
+        await run(ScriptedLLM([ModelResponse("Look.", files=(huge,))]), stage)
+    (failed,) = stage.of(LlmCallFailed)
+    assert (failed.will_retry, stage.files) == (False, {})

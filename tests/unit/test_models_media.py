@@ -39,6 +39,12 @@ DIGEST = hashlib.sha256(PNG).hexdigest()[:16]
             Media("image/gif", url="https://x.io/a", part="p.parts[0]"),
         ),
         (Part.file(uri=f"data:image/png;base64,{BASE64}"), Media("image/png", PNG, part="p.parts[0]")),
+        (Part("uri", "https://x.io/a.pdf"), Media("application/pdf", url="https://x.io/a.pdf", part="p.parts[0]")),
+        (Part("bytes", PNG, media_type="image/png"), Media("image/png", PNG, part="p.parts[0]")),
+        (
+            Part("image", {"uri": "https://x.io/a", "media_type": "image/png"}),
+            Media("image/png", url="https://x.io/a", part="p.parts[0]"),
+        ),
         (Part.file(uri="data:,a%20b"), Media("text/plain", b"a b", part="p.parts[0]")),
     ],
 )
