@@ -32,7 +32,7 @@ def _clock(timestamp: str) -> str:
 
 
 def event_detail(event: RunEvent) -> str:  # one case per kind
-    """Format what an event says, on one line or several."""
+    """Format the content of an event, in one or several lines."""
     match event.payload:
         case events.TaskSubmitted(task=task):
             return _message_text(task.messages[0]) if task.messages else ""

@@ -39,7 +39,7 @@ def evaluate(
     baseline: Annotated[str, typer.Option("--baseline", metavar="FILE", help="Earlier report to compare with.")] = "",
     min_pass_rate: Annotated[
         float,
-        typer.Option("--min-pass-rate", min=0, max=1, help="Exit with 1 if a smaller part of the samples passed."),
+        typer.Option("--min-pass-rate", min=0, max=1, help="Exit with 1 if a smaller share of the samples passed."),
     ] = 0.0,
 ) -> None:
     """Evaluate an agent on the cases in a file.

@@ -45,7 +45,7 @@ def timeline(report: RunReport) -> Iterator[str]:
 
 
 def event_summary(event: RunEvent, width: int) -> str:
-    """Format what an event says, without its time and process, in at most `width` characters."""
+    """Format an event without its time and process, in at most `width` characters."""
     match event.payload:
         case ev.ActionRequested(action=action):
             text = f"{action.name} {to_json(action.arguments)}"

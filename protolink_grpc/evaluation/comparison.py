@@ -9,7 +9,7 @@ from protolink_grpc.evaluation.report import CaseResult, EvaluationReport
 from protolink_grpc.models.arguments import checks_arguments
 
 NOISE_LEVEL = 0.05
-"""A change is clear if chance alone causes one of this size in at most this part of all comparisons."""
+"""Maximum probability with which chance alone may cause a change that counts as clear."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,7 @@ class CaseChange:
 
     @property
     def difference(self) -> float:
-        """Change of the part that passed: below 0 for a regression."""
+        """Change of the share of samples that passed: below 0 for a regression."""
         return self.new_passed / self.new_samples - self.old_passed / self.old_samples
 
     @property
@@ -68,7 +68,7 @@ class EvaluationComparison:
     """The changes between two evaluations, in the order of the new one's cases.
 
     Args:
-        regressions, improvements, unchanged: Cases of both evaluations, by the part of their samples that passed.
+        regressions, improvements, unchanged: Cases of both evaluations, by the share of their samples that passed.
         added, removed: Ids of cases of one evaluation only.
         not_compared: Ids of cases whose input or expected value changed, or that have no samples in one evaluation.
         total: All samples of the compared cases together; None without any.
@@ -105,8 +105,8 @@ class EvaluationComparison:
 def compare_evaluations(old: EvaluationReport, new: EvaluationReport) -> EvaluationComparison:
     """Compare two evaluations case by case.
 
-    A case is a regression if a smaller part of its samples passed than before, and an improvement if a larger part did. With few
-    samples this may be noise: `CaseChange.is_clear` says whether it is more.
+    A case is a regression if a smaller share of its samples passed than before, and an improvement if a larger share did. With few
+    samples, a change may be noise: see `CaseChange.is_clear`.
     """
     before = {result.case.id: result for result in old.case_results}
     found = EvaluationComparison(removed=[name for name in before if name not in {case.id for case in new.cases}])

@@ -99,7 +99,7 @@ class EvaluationReport(JsonForm):
 
     @property
     def pass_rate(self) -> float:
-        """Part of the finished samples that passed; those of failed agents did not. 0 without samples."""
+        """Share of the finished samples that passed; those of failed agents did not. 0 without samples."""
         return self.passed / len(self.samples) if self.samples else 0.0
 
     @property

@@ -32,7 +32,7 @@ def exact_match(sample: EvaluationSample) -> EvaluationScore:
 
 @checks_arguments
 def contains(sample: EvaluationSample) -> EvaluationScore:
-    """Which part of the expected texts is in the output; passes if all are. Case is ignored.
+    """The share of the expected texts that the output contains; passes if it contains all. Case is ignored.
 
     The expected value is a text or an array of texts. An output that is not a text is searched as JSON.
     """
@@ -48,7 +48,7 @@ def contains(sample: EvaluationSample) -> EvaluationScore:
 
 @checks_arguments
 def json_match(sample: EvaluationSample) -> EvaluationScore:
-    """Which part of the values in the expected JSON the output has at the same paths; passes if it has all.
+    """The share of the values in the expected JSON that the output has at the same paths; passes if it has all.
 
     The output may have more keys than the expected object. Arrays are compared by index, and must have the same length.
     """

@@ -75,7 +75,7 @@ class FirstDifference:
     """The place where the events of two runs part.
 
     Args:
-        index: Number of events before it that say the same in both runs.
+        index: Number of equal events before it.
         before: The last of these, at most `CONTEXT_EVENTS`, of the baseline.
         baseline, candidate: The events from this place on, at most `CONTEXT_EVENTS`; empty if the run has ended.
         differences: What differs in the first of them, if both have the same type.

@@ -61,7 +61,7 @@ def _first_difference(
     baseline: Sequence[NormalizedEvent], candidate: Sequence[NormalizedEvent]
 ) -> FirstDifference | None:
     for index, (old, new) in enumerate(zip_longest(baseline, candidate)):
-        if old is None or new is None or not old.says_the_same_as(new):
+        if old is None or new is None or not old.matches(new):
             return FirstDifference(
                 index,
                 _events(baseline[max(0, index - CONTEXT_EVENTS) : index]),

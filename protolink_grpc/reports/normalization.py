@@ -1,4 +1,4 @@
-"""What an event says about its run, without the values that differ in every run: ids, times, durations, processes, free ports.
+"""Normalises events for comparisons: removes or renames the values that differ in every run (ids, times, durations, ports).
 
 Two runs that did the same have equal normalised events. `reports.diff` compares them.
 """
@@ -19,12 +19,12 @@ Fact = tuple[RunReportSection, str, dict[str, Any]]
 
 @dataclass(frozen=True, slots=True)
 class NormalizedEvent:
-    """An event and its facts. Two events say the same if their types and facts are equal."""
+    """An event and its facts, which are compared instead of the event."""
 
     event: RunEvent
     facts: tuple[Fact, ...]
 
-    def says_the_same_as(self, other: "NormalizedEvent") -> bool:
+    def matches(self, other: "NormalizedEvent") -> bool:
         return self.event.type == other.event.type and self.facts == other.facts
 
 
@@ -63,7 +63,7 @@ class EventNormalizer:
     # -- Values --------------------------------------------------------------------------------------------------------
 
     def _rename(self, value: Any, key: str = "", *, own: bool = True) -> Any:
-        """Copy a JSON value with renamed ids, without times. `own` is False within values of users, whose keys mean nothing."""
+        """Copy a JSON value with renamed ids and without times. `own` is False within values of users."""
         if isinstance(value, str):
             is_id = _is_id(key) if own else key == "id" and _DIGEST.fullmatch(value) is not None
             return self._rename_id(key, value) if is_id else self._rename_text(value)
@@ -230,7 +230,7 @@ class EventNormalizer:
         yield "events", self._numbered(event.type), progress.to_dict()
 
     def _read_other(self, event: RunEvent, payload: Any) -> Iterator[Fact]:
-        """Read an event of the application, or of an unknown kind. Only their summaries say more than their payloads."""
+        """Read an event of the application, or of an unknown kind. Other summaries repeat the payload and are not compared."""
         found = event.to_dict()
         yield "events", self._numbered(event.type), {"payload": found["payload"], "summary": event.summary}
 

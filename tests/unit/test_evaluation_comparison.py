@@ -24,7 +24,7 @@ def report(**passed: str) -> EvaluationReport:
     return EvaluationReport(cases, samples, max(map(len, passed.values()), default=1), ["exact_match"])
 
 
-def test_cases_are_compared_by_the_part_of_samples_that_passed() -> None:
+def test_cases_are_compared_by_the_share_of_samples_that_passed() -> None:
     old = report(worse="+++", better="--+", same="++-", gone="+", fewer="++++")
     new = report(worse="++-", better="+++", same="++-", new="+", fewer="++")
     found = compare_evaluations(old, new)
