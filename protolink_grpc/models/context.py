@@ -38,7 +38,8 @@ class RunBudget(JsonForm):
     """Limits of a run; None means no limit, 0 forbids.
 
     Args:
-        max_cost: Cost of the run's model calls with known prices; costs in another currency do not count.
+        max_cost: Cost of the run's model calls. A model whose price in this currency is unknown is not called; costs of delegated
+            work in another currency do not count.
         max_cost_usd: The same in US dollars: `max_cost_usd=0.50` is `max_cost=Cost(500_000, "USD")`.
 
     Raises:

@@ -13,6 +13,7 @@ from protolink_grpc import (
     Agent,
     AgentClient,
     Cost,
+    InferSettings,
     InvalidArgumentError,
     Message,
     Part,
@@ -63,7 +64,9 @@ def client_of(agent: Agent, interface: str) -> AgentClient:
             return AgentClient(url=agent.http_url)
         case "a2a":
             return AgentClient("a2a", agent.http_url)
-    return AgentClient(transport=interface, url=agent.http_url)
+        case "protolink":
+            return AgentClient("http", agent.http_url)
+    raise ValueError(interface)
 
 
 class Asking(Agent):
@@ -96,7 +99,7 @@ class Ending(Agent):
 # -- clients -------------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("interface", ["grpc", "http", "a2a"])
+@pytest.mark.parametrize("interface", ["grpc", "http", "a2a", "protolink"])
 async def test_a_client_gets_an_instance_and_the_model_the_schema(interface: str) -> None:
     agent = station('{"city": "Rome"}', ROME_JSON)
     async with agent:
@@ -108,10 +111,19 @@ async def test_a_client_gets_an_instance_and_the_model_the_schema(interface: str
     assert "degrees" in second.messages[-1].content  # the correction names the field
 
 
-@pytest.mark.parametrize("interface", ["grpc", "http", "a2a"])
+@pytest.mark.parametrize("interface", ["grpc", "http", "a2a", "protolink"])
 async def test_without_a_type_the_answer_is_text(interface: str) -> None:
     async with station("It is warm.") as agent:
         assert await client_of(agent, interface).ask("How warm is Rome?") == "It is warm."
+
+
+async def test_corrections_end_at_the_bound_of_the_agent_and_the_task_has_the_reason() -> None:
+    async with station(*["warm"] * 9, infer=InferSettings(max_parse_failures=2)) as agent:
+        with pytest.raises(TaskExecutionError, match="answer: ") as failed:
+            await AgentClient(url=agent.card.url).ask("How warm is Rome?", output_type=Weather)
+        assert failed.value.failure.reason == "INFER_PARSE_FAILED"
+        assert isinstance(agent.llm, ScriptedLLM)
+        assert len(agent.llm.requests) == 2
 
 
 @pytest.mark.parametrize(
