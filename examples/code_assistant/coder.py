@@ -90,9 +90,13 @@ class Coder(Agent):
 
 
 def unified_diff(path: str, before: str, after: str) -> str:
-    """Return the difference between two contents of a file, empty if they are equal."""
-    old, new = before.splitlines(keepends=True), after.splitlines(keepends=True)
-    return "".join(difflib.unified_diff(old, new, f"a/{path}", f"b/{path}"))
+    """Return the difference between two contents of a file in git's form, empty if they are equal."""
+    return "\n".join(difflib.unified_diff(_lines(before), _lines(after), f"a/{path}", f"b/{path}", lineterm=""))
+
+
+def _lines(text: str) -> list[str]:
+    *lines, last = text.split("\n")
+    return [*lines, f"{last}\n\\ No newline at end of file"] if last else lines
 
 
 def _action(tool: str, arguments: dict[str, Any], title: str, diff: str) -> RunAction:

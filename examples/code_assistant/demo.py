@@ -20,7 +20,16 @@ from examples.mesh import launch
 from examples.mesh.ask import Approver
 from examples.mesh.mesh import Mesh
 from examples.mesh.show import Screen, artifact_of, plain, report_table
-from protolink_grpc import ActionStarted, AgentClient, ApprovalState, ProtolinkError, RunBudget, RunReport, Task
+from protolink_grpc import (
+    ActionStarted,
+    AgentClient,
+    Approval,
+    ApprovalState,
+    ProtolinkError,
+    RunBudget,
+    RunReport,
+    Task,
+)
 
 AGENTS = ("planner", "coder", "tester", "reviewer", "orchestrator")
 
@@ -61,7 +70,6 @@ async def _run(arguments: argparse.Namespace, console: Console) -> int:
         )
         work = Work(client, coder, Screen(console, CodeLines(), COLORS), approver)
         task, report = await mesh.while_running(work.run(Task.create(arguments.goal, budget=BUDGET)))
-        answered = (await coder.list_approvals(states=[ApprovalState.APPROVED, ApprovalState.DENIED])).approvals
         commit = artifact_of(task, "commit")
         console.print()
         if commit is not None:
@@ -69,7 +77,7 @@ async def _run(arguments: argparse.Namespace, console: Console) -> int:
         else:
             console.print(f"Not committed: {plain(task.reason or f'the task is {task.state}')}.", soft_wrap=True)
         console.print()
-        console.print(report_table(report, task.state, describe_approvals(answered)))
+        console.print(report_table(report, task.state, describe_approvals(await work.approvals())))
         stop = launch.stop_event() if arguments.keep_running else None
         launch.print_next_steps(
             console,
@@ -136,11 +144,20 @@ class Work:
             async for approval in approvals:
                 request = approval.request
                 if approval.state is ApprovalState.PENDING:
-                    await self._shown[request.task_id].wait()
-                    answering[request.request_id] = group.create_task(self._approver.answer_approval(approval))
+                    answering[request.request_id] = group.create_task(self._answer(approval))
                 elif request.request_id in answering:
                     # It was answered, perhaps in another terminal.
                     answering.pop(request.request_id).cancel()
+
+    async def _answer(self, approval: Approval) -> None:
+        # First the screen shows the call. An approval of another task, left by an earlier demo in this directory, has none.
+        await self._shown[approval.request.task_id].wait()
+        await self._approver.answer_approval(approval)
+
+    async def approvals(self) -> list[Approval]:
+        """Return the answered approvals of this task, oldest first."""
+        answered = await self._coder.list_approvals(states=[ApprovalState.APPROVED, ApprovalState.DENIED])
+        return [each for each in answered.approvals if each.request.task_id in self._shown]
 
     async def _cancel(self, task: Task) -> None:
         try:

@@ -13,6 +13,9 @@ from protolink_grpc import ToolRejectedError
 
 TIMEOUT_S = 30.0
 
+MAX_DIFF = 200_000
+"""Maximum length of a diff, in characters."""
+
 AUTHOR = {"NAME": "Code assistant", "EMAIL": "code-assistant@example.com"}
 
 
@@ -58,19 +61,26 @@ def git(root: Path, *arguments: str, index: str | None = None) -> str:
 
 
 def change(root: Path) -> Change:
-    """Return the change since the last commit. The repository's own index is neither used nor changed."""
+    """Return the change since the last commit. The repository's own index is neither used nor changed.
+
+    Raises:
+        ToolRejectedError: The change is too large for a review.
+    """
     with tempfile.TemporaryDirectory() as directory:
         index = str(Path(directory, "index"))
         git(root, "add", "--all", index=index)
         tree = git(root, "write-tree", index=index).strip()
-    return Change(tree, git(root, "diff", "--no-ext-diff", "--no-textconv", "HEAD", tree))
+    diff = git(root, "diff", "--no-ext-diff", "--no-textconv", "HEAD", tree)
+    if len(diff) > MAX_DIFF:
+        raise ToolRejectedError(f"the change has more than {MAX_DIFF} characters", code="too_large")
+    return Change(tree, diff)
 
 
 def check_tree(root: Path, tree: str) -> Change:
     """Return the change since the last commit.
 
     Raises:
-        ToolRejectedError: The files are no longer `tree`.
+        ToolRejectedError: The files are no longer `tree`, or the change is too large.
     """
     found = change(root)
     if found.tree != tree:
@@ -82,7 +92,7 @@ def commit(root: Path, message: str, tree: str) -> Commit:
     """Commit the files, which must still be `tree`. A repeated commit is made once.
 
     Raises:
-        ToolRejectedError: The files are no longer `tree`.
+        ToolRejectedError: As `check_tree`.
     """
     check_tree(root, tree)
     head, head_tree = git(root, "rev-parse", "HEAD", "HEAD^{tree}").split()

@@ -8,6 +8,9 @@ import json
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from examples.code_assistant.checks import Checks
+from examples.code_assistant.git import Change, Commit
+from examples.code_assistant.repository import File
 from examples.code_assistant.rights import CHECKING, COMMITTING, READING, THINKING
 from examples.code_assistant.script import ORCHESTRATOR, create_model
 from examples.mesh.process import own_settings, serve
@@ -93,75 +96,79 @@ class Orchestrator(Agent):
     async def handle_task(self, task: Task) -> Task:
         goal = task.messages[-1].text
         files = await self._read_files()
-        checks = await self._call("tester", "run_checks", CHECKING)
-        plan = await self._ask("planner", "plan", prompt(goal, files=files, checks=checks))
-        objection: Any = None
+        checks = await self._run_checks()
+        plan = (await self._ask("planner", "plan", prompt(goal, files=files, checks=checks))).get_output()
+        objection: Checks | Verdict | None = None
         for _ in range(MAX_ROUNDS):
             edit = await self._edit(task, prompt(goal, plan=plan, objection=objection))
             if not edit.done:
                 return task.reject(edit.summary)
-            checks = await self._call("tester", "run_checks", CHECKING)
-            if not checks["passed"]:
+            checks = await self._run_checks()
+            if not checks.passed:
                 objection = checks
                 continue
-            change = await self._call("coder", "diff", READING)
-            if not change["diff"]:
+            change = (await self._call("coder", "diff", READING)).get_output_as(Change)
+            if not change.diff:
                 return task.reject("nothing was changed")
-            question = prompt(goal, checks=checks, diff=change["diff"])
-            verdict = Verdict(**await self._ask("reviewer", "review", question, Verdict))
+            question = prompt(goal, checks=checks, diff=change.diff)
+            verdict = (await self._ask("reviewer", "review", question, Verdict)).get_output_as(Verdict)
             if verdict.accepted:
-                return await self._commit(task, edit.summary, change["tree"])
-            objection = asdict(verdict)
+                return await self._commit(task, edit.summary, change.tree)
+            objection = verdict
         return task.reject(f"no accepted change after {MAX_ROUNDS} rounds")
 
-    async def _read_files(self) -> list[dict[str, Any]]:
-        paths = await self._call("coder", "list_files", READING)
-        return [await self._call("coder", "read_file", READING, path=path) for path in paths[:MAX_FILES]]
+    async def _read_files(self) -> list[File]:
+        paths = (await self._call("coder", "list_files", READING)).get_output()
+        reads = [await self._call("coder", "read_file", READING, path=path) for path in paths[:MAX_FILES]]
+        return [read.get_output_as(File) for read in reads]
+
+    async def _run_checks(self) -> Checks:
+        return (await self._call("tester", "run_checks", CHECKING)).get_output_as(Checks)
 
     async def _edit(self, task: Task, text: str) -> Edit:
         """Let the model edit files, in the run of this task: its calls are in this log, and its context is that of the user."""
-        message = Message.infer(text, output_schema=Edit)
+        message = Message.infer(text, output_type=Edit)
         answer = await self.execute_task(Task(id=task.id, messages=[message], state=task.state))
-        return Edit(**answer.get_output())
+        return answer.get_output_as(Edit)
 
     async def _commit(self, task: Task, message: str, tree: str) -> Task:
         try:
-            commit = await self._call("coder", "commit", COMMITTING, message=message, tree=tree)
+            answer = await self._call("coder", "commit", COMMITTING, message=message, tree=tree)
         except TaskExecutionError as error:
             return task.reject(f"the commit was not made: {error.task.reason if error.task is not None else error}")
-        task.add_artifact(Artifact(name="commit", parts=[Part.json(commit)]))
-        return task.complete(f"Committed {commit['commit'][:7]}: {commit['message']}")
+        commit = answer.get_output_as(Commit)
+        task.add_artifact(Artifact(name="commit", parts=[Part.json(asdict(commit))]))
+        return task.complete(f"Committed {commit.commit[:7]}: {commit.message}")
 
-    async def _call(self, agent: str, tool: str, permissions: dict[str, str], **arguments: Any) -> Any:
-        """Call a tool of another agent with these permissions at most, and return its result.
+    async def _call(self, agent: str, tool: str, permissions: dict[str, str], **arguments: str) -> Task:
+        """Call a tool of another agent with these permissions at most. Raises as `_send`."""
+        call = Task.create_tool_call(tool, arguments, context=RunContext(permissions=permissions))
+        return await self._send(agent, f"{tool} {arguments['path']}" if "path" in arguments else tool, call)
+
+    async def _ask(self, agent: str, what: str, text: str, answer: type | None = None) -> Task:
+        """Ask the model of another agent, which may use no tools for its answer. Raises as `_send`."""
+        context = RunContext(permissions=THINKING)
+        return await self._send(agent, what, Task.create_infer(text, output_type=answer, context=context))
+
+    async def _send(self, agent: str, what: str, task: Task) -> Task:
+        """Announce a task, send it, and return it when it has ended.
 
         Raises:
-            TaskExecutionError: The call failed, or was denied.
+            TaskExecutionError: It failed, or was denied.
         """
-        call = Task.create_tool_call(tool, arguments, context=RunContext(permissions=permissions))
-        return await self._delegate(agent, f"{tool} {arguments['path']}" if "path" in arguments else tool, call)
-
-    async def _ask(self, agent: str, what: str, text: str, answer: type | None = None) -> Any:
-        """Ask the model of another agent, which may use no tools for that. Return a text, or a JSON value of the type `answer`."""
-        context = RunContext(permissions=THINKING)
-        return await self._delegate(agent, what, Task.create_infer(text, output_schema=answer, context=context))
-
-    async def _delegate(self, agent: str, what: str, task: Task) -> Any:
         run = current_run()
         if run is not None:
             await run.progress(None, f"{agent}: {what}")
-        return (await self.call_agent(agent, task)).raise_for_status().get_output()
+        return (await self.call_agent(agent, task)).raise_for_status()
 
 
 def prompt(goal: str, **facts: Any) -> str:
     """Return the goal, followed by one line of JSON for each fact."""
-    return "\n".join([f"Goal: {goal}", *(f"{name}: {json.dumps(value)}" for name, value in facts.items() if value)])
+    known = (f"{name}: {json.dumps(value, default=asdict)}" for name, value in facts.items() if value)
+    return "\n".join([f"Goal: {goal}", *known])
 
 
-agent = Orchestrator(
-    llm=create_model(ORCHESTRATOR),
-    **own_settings("orchestrator"),
-)
+agent = Orchestrator(llm=create_model(ORCHESTRATOR), **own_settings("orchestrator"))
 
 if __name__ == "__main__":
     serve(agent)

@@ -228,11 +228,12 @@ def _format_arguments(arguments: Mapping[str, Any]) -> str:
 
 
 def diff_text(diff: str) -> Text:
-    """Return a unified diff in colors, without control characters."""
+    """Return a unified diff in colors. Characters that a terminal would hide or act on are shown as escapes."""
     found = Text()
-    for line in diff.splitlines():
+    for line in diff.removesuffix("\n").split("\n"):
         color = next((color for mark, color in DIFF_COLORS.items() if line.startswith(mark)), "")
-        found.append("".join(each if each.isprintable() else " " for each in line) + "\n", color)
+        shown = (each if each.isprintable() else each.encode("unicode_escape").decode() for each in line.expandtabs(4))
+        found.append("".join(shown) + "\n", color)
     return found
 
 

@@ -1,6 +1,7 @@
-"""Demos as users run them: their environment, their terminal, and their processes."""
+"""Demos as users run them: their environment, their terminal, their processes, and requests to their models."""
 
 import contextlib
+import json
 import os
 import pty
 import select
@@ -10,7 +11,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import psutil
+from llm_servers import Asked
 
+from protolink_grpc import LLMMessage
 from protolink_grpc.llms.providers import PROVIDERS
 
 ROOT = Path(__file__).parents[2]
@@ -82,3 +85,17 @@ def children_in(directory: Path) -> list[psutil.Process]:
 def is_gone(directory: Path) -> bool:
     psutil.wait_procs(children_in(directory), timeout=20)
     return not children_in(directory)
+
+
+def openai_messages(asked: Asked) -> list[LLMMessage]:
+    """The conversation of a request in OpenAI's format."""
+    messages = []
+    for each in asked.body["messages"]:
+        calls = [
+            {"id": call["id"], "name": call["function"]["name"], "arguments": json.loads(call["function"]["arguments"])}
+            for call in each.get("tool_calls") or ()
+        ]
+        messages.append(
+            LLMMessage(each["role"], each["content"] or "", tool_calls=calls, tool_call_id=each.get("tool_call_id"))
+        )
+    return messages

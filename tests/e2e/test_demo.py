@@ -20,7 +20,7 @@ from typing import Any
 
 import grpc.aio
 import pytest
-from demo_terminal import ENVIRONMENT, KEYS, Terminal, children_in, is_gone
+from demo_terminal import ENVIRONMENT, KEYS, Terminal, children_in, is_gone, openai_messages
 from llm_servers import Answer, Asked, openai_calls, openai_chunk, openai_text, openai_tool, serving
 from rich.console import Console
 
@@ -40,7 +40,6 @@ from protolink_grpc import (
     ApprovalRequiredError,
     LlmCallCompleted,
     LlmCallStarted,
-    LLMMessage,
     Message,
     ModelError,
     Part,
@@ -241,16 +240,7 @@ async def test_the_printed_commands_show_and_replay_the_task(ran: Ran) -> None:
 
 async def as_openai(asked: Asked) -> Answer:
     """A server of OpenAI's wire format whose model is the planner."""
-    messages = []
-    for each in asked.body["messages"]:
-        calls = [
-            {"id": call["id"], "name": call["function"]["name"], "arguments": json.loads(call["function"]["arguments"])}
-            for call in each.get("tool_calls") or ()
-        ]
-        messages.append(
-            LLMMessage(each["role"], each["content"] or "", tool_calls=calls, tool_call_id=each.get("tool_call_id"))
-        )
-    answer = [item async for item in Planner().generate(ModelRequest("", messages))][-1]
+    answer = [item async for item in Planner().generate(ModelRequest("", openai_messages(asked)))][-1]
     assert isinstance(answer, ModelResponse)
     if not answer.tool_calls:
         return openai_text(answer.text)

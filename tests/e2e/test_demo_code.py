@@ -18,11 +18,12 @@ from typing import Any
 
 import psutil
 import pytest
-from demo_terminal import ENVIRONMENT, ROOT, Terminal, children_in, is_gone
+from demo_terminal import ENVIRONMENT, ROOT, Terminal, children_in, is_gone, openai_messages
+from llm_servers import Answer, Asked, openai_calls, openai_chunk, openai_text, openai_tool, serving
 
 from examples.code_assistant import git, script, tester
 from examples.code_assistant.checks import COMMAND, MAX_OUTPUT_BYTES, read_result, run_checks
-from examples.code_assistant.coder import Coder
+from examples.code_assistant.coder import Coder, unified_diff
 from examples.code_assistant.orchestrator import Orchestrator
 from examples.code_assistant.planner import planner
 from examples.code_assistant.project import FILES, GOAL, create_project
@@ -30,6 +31,7 @@ from examples.code_assistant.repository import MAX_FILE_BYTES, Repository, versi
 from examples.code_assistant.reviewer import reviewer
 from examples.code_assistant.rights import READING, THINKING, WRITE
 from examples.code_assistant.script import MESSAGE
+from examples.mesh.show import diff_text
 from protolink_grpc import (
     Agent,
     AgentChangeKind,
@@ -47,6 +49,7 @@ from protolink_grpc import (
     create_llm,
 )
 from protolink_grpc.agent import peers
+from protolink_grpc.llms import ModelRequest, ModelResponse
 
 DEMO = [sys.executable, "-W", "error", "-m", "examples.code_assistant.demo"]
 QUESTION = "May the coder do this? [y/n] "
@@ -86,11 +89,11 @@ class Ran:
         return self.directory / "project"
 
 
-def run(directory: Path, *arguments: str) -> Ran:
+def run(directory: Path, *arguments: str, **environment: str) -> Ran:
     done = subprocess.run(
         [*DEMO, "--dir", str(directory), *arguments],
         cwd=directory,
-        env=ENVIRONMENT,
+        env=ENVIRONMENT | environment,
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
@@ -178,6 +181,35 @@ def test_without_a_terminal_and_without_yes_nothing_is_changed(tmp_path: Path) -
 
 
 # -- a person at a terminal ----------------------------------------------------------------------------------------------
+
+
+async def as_openai(asked: Asked) -> Answer:
+    """A server of OpenAI's wire format whose models follow the scripts of the agents."""
+    system = asked.body["messages"][0]["content"]
+    roles = {"You plan": "planner", "You review": "reviewer", "You change": "orchestrator"}
+    role = next(role for words, role in roles.items() if system.startswith(words))
+    messages = openai_messages(asked)
+    items = script.create_model(role, "script").generate(ModelRequest("", messages))
+    answer = [item async for item in items][-1]
+    assert isinstance(answer, ModelResponse)
+    if not answer.tool_calls:
+        return openai_text(answer.text)
+    call = answer.tool_calls[0]
+    said = openai_chunk({"content": answer.text})
+    return openai_calls(said, openai_tool(0, json.dumps(call.arguments), call.call_id, call.name))
+
+
+async def test_the_same_demo_runs_with_the_models_of_a_provider(tmp_path: Path) -> None:
+    async with serving(as_openai) as server:
+        keys = {"OPENAI_API_KEY": "sk-secret", "OPENAI_BASE_URL": server.url, "NO_PROXY": "127.0.0.1"}
+        ran = await asyncio.to_thread(run, tmp_path, "--yes", "--model", "openai:some-model", **keys)
+
+    assert (ran.code, ran.err) == (0, ""), ran.out
+    assert log_of(ran.root)[0] == MESSAGE
+    assert {each.body["model"] for each in server.asked} == {"some-model"}
+    assert len(server.asked) == 8
+    kept = b"".join(path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
+    assert b"sk-secret" not in ran.out.encode() + kept
 
 
 @pytest.fixture
@@ -388,6 +420,23 @@ def test_a_write_that_fails_leaves_the_old_file_and_no_other_one(root: Path, mon
         files.write("slugs.py", "new\n", read.version)
 
     assert is_untouched(root)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "shown"),
+    [
+        ("a\n", "b\n", ["-a", "+b"]),
+        ("a\n", "a", ["-a", "+a", "\\ No newline at end of file"]),
+        ("a\n", "a\r\n", ["-a", "+a\\r"]),
+        ("a\n", "a\u202e\x1b[2J\n", ["-a", "+a\\u202e\\x1b[2J"]),
+        ("", "a\n", ["+a"]),
+    ],
+)
+def test_a_diff_shows_every_difference(before: str, after: str, shown: list[str]) -> None:
+    lines = diff_text(unified_diff("x", before, after)).plain.splitlines()
+
+    assert lines[:2] == ["--- a/x", "+++ b/x"]
+    assert [line for line in lines[3:] if line.strip()] == shown
 
 
 @pytest.mark.parametrize(("data", "code"), [(b"x" * (MAX_FILE_BYTES + 1), "too_large"), (b"\xff\xfe", "not_text")])
@@ -669,7 +718,7 @@ import signal
 import sys
 from pathlib import Path
 
-from examples.code_assistant.coder import Coder
+from examples.code_assistant.coder import Coder, unified_diff
 from examples.code_assistant.project import project_root
 from examples.code_assistant.repository import Repository
 from examples.mesh.process import own_settings, serve
