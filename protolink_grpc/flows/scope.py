@@ -29,7 +29,7 @@ from protolink_grpc.models.fold import copy_message
 from protolink_grpc.models.json_value import to_json
 from protolink_grpc.models.lifecycle import INTERRUPTED, TaskState
 from protolink_grpc.models.message import Message
-from protolink_grpc.models.part import Part, ToolCall, ToolOutput
+from protolink_grpc.models.part import FileContent, Part, ToolCall, ToolOutput
 from protolink_grpc.models.task import Task
 from protolink_grpc.runtime.actions.delegation import Actions
 from protolink_grpc.runtime.actions.gate import FLOW_STEP, ActionResult, PreparedAction
@@ -369,6 +369,8 @@ def _input_parts(work: Task) -> list[Part]:
     content = next((part.content for part in reversed(last.parts) if part.type not in ("route", "decision")), None)
     if isinstance(content, ToolOutput):
         content = content.result if content.error is None else content.error
+    if isinstance(content, FileContent):  # the file itself is an artifact of the task
+        content = f"{content.name or 'a file'} ({content.media_type})"
     if content is None:
         return []
     text = content if isinstance(content, str) else to_json(content)

@@ -25,6 +25,7 @@ from protolink_grpc.llms.context_policy import ContextPolicy
 from protolink_grpc.llms.hooks import AgentHooks, InferenceHooks
 from protolink_grpc.llms.loop import Inference
 from protolink_grpc.llms.loop_host import ActionCall, InferenceRequest, InferSettings, Observation
+from protolink_grpc.llms.manifest import profile_of
 from protolink_grpc.llms.port import LanguageModel, ToolSpec
 from protolink_grpc.models.artifact import Artifact
 from protolink_grpc.models.card import AgentCard
@@ -112,11 +113,11 @@ class DefaultHandler:
                     executed = True
                     content = part.content if isinstance(part.content, dict) else {}
                     schema = content.get("output_schema")
-                    media = _input_media(task, item, run)
+                    media = _input_media(self._settings.model, task, item, run)
                     await self._infer(task, run, position, _query_of(content), media=media, output_schema=schema)
         if not executed and self._settings.model is not None and isinstance(item, Message) and item.role == "user":
             query = "\n\n".join(str(part.content) for part in parts if part.type == "text")
-            media = _input_media(task, item, run)
+            media = _input_media(self._settings.model, task, item, run)
             if query.strip() or media:
                 executed = True
                 await self._infer(task, run, f"{item_id}/text", query, media=media)
@@ -308,14 +309,20 @@ def _input_message(task: Task, run: Run) -> Message | None:
     return next((each for each in reversed(sent) if each.role == "user" and each.id not in made), None)
 
 
-def _input_media(task: Task, item: Message | Artifact | None, run: Run) -> list[Media]:
-    """Return the files for the model: those of the artifacts that the caller has sent with the item, and those of the item."""
-    if item is None:
+def _input_media(model: LanguageModel | None, task: Task, item: Message | Artifact | None, run: Run) -> list[Media]:
+    """Return the files for the model: those of the artifacts that the caller has sent with the item, and those of the item.
+
+    Delegated work, such as a step of a flow, has the artifacts of all steps before it. Those that the model does not take are left
+    out, because they may be meant for other agents.
+    """
+    if item is None or model is None:
         return []
     found: list[Media] = []
     for index, artifact in run.input_artifacts():
         if artifact.id != item.id:
             found += media_of_parts(artifact.parts, f"artifacts[{index}]")
+    if run.context.parent_run_id is not None:
+        found = [each for each in found if each.text is not None or profile_of(model).takes(each)]
     return found + media_of_parts(item.parts, _path_of(task, item))
 
 

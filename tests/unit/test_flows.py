@@ -23,6 +23,7 @@ from protolink_grpc import (
     current_run,
 )
 from protolink_grpc.flows import Flow, Graph, Parallel, Pipeline, RepeatUntil, Router, Step, ToolStep
+from protolink_grpc.llms import Media, ModelResponse
 from protolink_grpc.models.events import ActionRequested
 
 PATIENCE_S = 30.0
@@ -109,6 +110,19 @@ async def test_each_step_receives_the_results_of_those_before_it() -> None:
         "ONE(HELLO)",
     ]
     assert two.tasks[0].messages[3].parts[0].type == "infer"
+
+
+async def test_an_image_of_one_step_reaches_the_models_of_the_next_steps_that_take_images() -> None:
+    painted = MockLLM(sequential_responses=[ModelResponse(files=(Media("image/png", b"png", name="house.png"),))])
+    seen, read = MockLLM(default_response="a house", input_media=["image/*"]), MockLLM(input_media=[])
+    steps = [Agent(name, url=f"runtime://{name}", llm=llm) for name, llm in (("a", painted), ("b", seen), ("c", read))]
+    done = await Pipeline(steps).execute(Task.create("Draw a house"))
+    assert done.state is TaskState.COMPLETED
+    message = seen.requests[0].messages[-1]
+    assert message.content == "house.png (image/png)"
+    assert [(each.name, each.data) for each in message.media] == [("house.png", b"png")]
+    assert read.requests[0].messages[-1].content == "a house"
+    assert read.requests[0].messages[-1].media == ()
 
 
 async def test_an_agent_with_a_flow_is_the_flow() -> None:
