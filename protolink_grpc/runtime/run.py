@@ -642,7 +642,8 @@ class Run(Emitter):
         if self._host.has_spans:
             enter_run_span(self._span_trace)
         else:
-            enter_run_trace(TraceContext.stored(self.live.fold.context))
+            context = self.live.fold.context
+            enter_run_trace(None if context is None else TraceContext.stored(context))
         self._since = time.monotonic()
 
     def _span_trace(self) -> TraceContext:
