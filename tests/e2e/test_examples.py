@@ -115,6 +115,19 @@ Passed in total: 6/6 before, 3/6 now: may be noise, p=0.09
 
 used the tool: True
 """,
+    "hooks.py": """\
+before_model {'changed': ['tools'], 'removed_tools': ['close']} -
+after_tool {'tool': 'account'} "account **** is open"
+before_model {'changed': ['tools'], 'removed_tools': ['close']} -
+before_complete {'accepted': False} Name your source.
+before_model {'changed': ['tools'], 'removed_tools': ['close']} -
+before_complete {'accepted': True} -
+""",
+    "long_conversation.py": """\
+2360 tokens were too many, now 1049
+5940 tokens were too many, now 1049
+the end of the report: Or almost."
+""",
     "golden_run.py": """\
 run 1: golden
 run 2: golden

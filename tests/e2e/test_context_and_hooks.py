@@ -1,0 +1,106 @@
+"""The context policy and the hooks of an agent over gRPC, and what a run that another process continues makes of them."""
+
+import json
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from context_agent import WINDOW, Reader, build
+
+from protolink_grpc import (
+    Agent,
+    AgentClient,
+    AgentHooks,
+    ContextPolicy,
+    ModelInput,
+    RunEvent,
+    Task,
+    TaskState,
+    create_llm,
+)
+from protolink_grpc.models.events import ContextCompacted, ContextPrepared
+
+PROGRAM = Path(__file__).parent / "context_agent.py"
+
+
+async def talk(client: AgentClient, turns: int) -> None:
+    for number in range(turns):
+        task = await client.send_task(None, Task.create(f"{number}: {'word ' * 80}", session_id="s"))
+        task.raise_for_status()
+
+
+async def log_of(client: AgentClient, task: Task) -> list[RunEvent]:
+    return [event async for event in client.subscribe(task.id)]
+
+
+async def test_a_long_session_over_grpc_stays_within_the_window(tmp_path: Path) -> None:
+    agent = build(tmp_path, "this process")
+    async with agent:
+        client = AgentClient(url=agent.card.url)
+        await talk(client, 30)
+        task = await client.send_task(None, Task.create("read", session_id="s"))
+        assert task.get_output() == "All numbers are read."
+        events = await log_of(client, task)
+        prepared = [event.payload for event in events if isinstance(event.payload, ContextPrepared)]
+        compacted = [event.payload for event in events if isinstance(event.payload, ContextCompacted)]
+        assert all(each.manifest.total_estimated_tokens <= WINDOW * 7 // 8 for each in prepared)
+        assert compacted[0].summary == "summary of this process"
+        assert all(each.before_tokens > each.after_tokens for each in compacted)
+        # The log has the whole results, and the conversation of the session is not shortened.
+        results = [event.payload.result for event in events if event.type == "action.completed"]
+        assert [len(each) for each in results] == [10 + 150 * number for number in range(1, 9)]
+        assert agent.state is not None
+        assert len(await agent.state.of("anonymous").conversation.history("s")) > 60
+
+
+@pytest.mark.parametrize("stop_after", [3, 6, 8])
+async def test_a_run_that_another_process_continues_makes_the_same_call(
+    tmp_path: Path, launch: Callable[..., Awaitable[Any]], channel: object, stop_after: int
+) -> None:
+    program = await launch(PROGRAM, tmp_path, stop_after)
+    client = AgentClient(url=await program.line(), outage_s=0)
+    await talk(client, 24)
+    task = await client.submit_task(None, Task.create("read", session_id="s"))
+    prompt = json.loads(await program.line())
+    await program.kill()
+    agent = build(tmp_path, "the second process")
+    assert isinstance(agent.llm, Reader)
+    async with agent:
+        client = AgentClient(url=agent.card.url)
+        done = await client.wait_task(task.id)
+        assert done.get_output() == "All numbers are read."
+        assert agent.llm.prompts[0] == prompt
+        events = await log_of(client, task)
+        summaries = {event.payload.summary for event in events if isinstance(event.payload, ContextCompacted)}
+        assert "summary of the first process" in summaries
+
+
+async def test_a_prompt_that_cannot_fit_fails_the_task_before_any_call() -> None:
+    llm = create_llm("mock")
+    async with Agent("a", url="grpc://127.0.0.1:0", llm=llm, context_policy=ContextPolicy(max_tokens=50)) as agent:
+        client = AgentClient(url=agent.card.url)
+        task = await client.send_task(None, Task.create("word " * 200))
+        assert task.state is TaskState.FAILED
+        assert task.failure is not None
+        assert task.failure.reason == "CONTEXT_LIMIT"
+        assert "context_policy.max_tokens" in task.failure.message
+        assert "llm.call.started" not in [event.type for event in await log_of(client, task)]
+
+
+@pytest.mark.parametrize("shown", [True, False])
+async def test_a_hook_that_raises_fails_the_task_and_is_named(shown: bool) -> None:
+    def fail(call: ModelInput) -> None:
+        raise KeyError("a detail")
+
+    hooks = AgentHooks(before_model=fail)
+    agent = Agent("a", url="grpc://127.0.0.1:0", llm=create_llm("mock"), hooks=hooks, expose_errors=shown)
+    async with agent:
+        task = await AgentClient(url=agent.card.url).send_task(None, Task.create("hello"))
+        assert task.state is TaskState.FAILED
+        assert task.failure is not None
+        if shown:
+            assert task.failure.message == "HookError: before_model failed: KeyError: 'a detail'"
+        else:
+            assert "a detail" not in str(task.to_dict())
+            assert "incident" in task.failure.message
