@@ -3,16 +3,17 @@
 import asyncio
 import json
 import os
-import subprocess
+import signal
 import sys
 import threading
 from collections.abc import AsyncIterator, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from warm_python import run_python
+from warm_python import Process, run_python, start_python
 
 from protolink_grpc import (
     Agent,
@@ -76,28 +77,63 @@ def plgrpc(
     return Done(done.code, done.out, done.err)
 
 
+class Running:
+    """A command that runs beside the test, with the methods of `subprocess.Popen`."""
+
+    def __init__(self, process: Process, stdout: int, stderr: int) -> None:
+        self._process = process
+        self.stdout, self.stderr = open(stdout), open(stderr)  # noqa: SIM115 -- closed by `close`
+        self.returncode: int | None = None
+
+    def send_signal(self, number: int) -> None:
+        self._process.send_signal(number)
+
+    def kill(self) -> None:
+        self.send_signal(signal.SIGKILL)
+
+    def wait(self, timeout: float = END_S) -> int:
+        self.returncode = self._process.wait(timeout)
+        return self.returncode
+
+    def communicate(self, timeout: float = END_S) -> tuple[str, str]:
+        """The rest of its output and errors, once it has ended; it is killed if it does not end in time."""
+        killer = threading.Timer(timeout, self.kill)
+        killer.start()
+        with ThreadPoolExecutor(1) as reader:
+            err = reader.submit(self.stderr.read)
+            out = self.stdout.read()
+        killer.cancel()
+        self.wait()
+        return out, err.result()
+
+    def close(self) -> None:
+        """Kill it if it has not ended."""
+        self.kill()
+        self.wait()
+        self.stdout.close()
+        self.stderr.close()
+
+
 @contextmanager
-def running(*arguments: str, registry: str = "", cwd: Path | None = None) -> Iterator["subprocess.Popen[str]"]:
+def running(*arguments: str, registry: str = "", cwd: Path | None = None) -> Iterator[Running]:
     """A command that runs beside the test; killed at the end if it has not ended."""
-    process = subprocess.Popen(
-        [*COMMAND, *arguments],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        cwd=cwd,
-        env=environment({"PLGRPC_REGISTRY": registry} if registry else {}),
-    )
+    variables = environment({"PLGRPC_REGISTRY": registry} if registry else {})
+    (out, their_out), (err, their_err) = os.pipe(), os.pipe()
+    program = ("-m", "protolink_grpc.cli", *arguments)
+    with open(os.devnull) as null:
+        files = {"stdin": null.fileno(), "stdout": their_out, "stderr": their_err}
+        process = start_python(*program, **files, cwd=cwd, env=variables, strict=True)
+    os.close(their_out)
+    os.close(their_err)
+    command = Running(process, out, err)
     try:
-        yield process
+        yield command
     finally:
-        if process.poll() is None:
-            process.kill()
-        process.communicate()
+        command.close()
 
 
-def first_document(process: "subprocess.Popen[str]") -> Any:
+def first_document(process: Running) -> Any:
     """The indented JSON document that a server announces itself with."""
-    assert process.stdout is not None
     lines = []
     for line in process.stdout:
         lines.append(line)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cli_world import END_S, Done, environment, plgrpc, running
+from cli_world import END_S, Done, Running, environment, plgrpc, running
 
 from protolink_grpc import (
     Agent,
@@ -311,9 +311,8 @@ def shell(command: str) -> Done:
     return Done(done.returncode, done.stdout, done.stderr)
 
 
-def question(process: "subprocess.Popen[str]") -> tuple[list[str], dict[str, str]]:
+def question(process: Running) -> tuple[list[str], dict[str, str]]:
     """What a command prints at an approval: its lines, and the commands that answer it by their verb."""
-    assert process.stderr is not None
     lines: list[str] = []
     while not (len(lines) > 1 and "approvals deny" in "".join(lines) and not lines[-1].endswith("\\")):
         line = process.stderr.readline()

@@ -3,13 +3,12 @@
 import json
 import signal
 import socket
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from textwrap import dedent
 
 import pytest
-from cli_world import END_S, first_document, plgrpc, running
+from cli_world import END_S, Running, first_document, plgrpc, running
 
 from protolink_grpc import Agent, AgentCard, InstanceState, InstanceStatus, Registry, RegistryClient
 
@@ -66,7 +65,7 @@ def registry() -> Iterator[str]:
     server.stop()
 
 
-def stopped(process: "subprocess.Popen[str]", number: signal.Signals) -> tuple[int, str]:
+def stopped(process: Running, number: signal.Signals) -> tuple[int, str]:
     """Exit code and standard error of a server after a signal."""
     process.send_signal(number)
     _, err = process.communicate(timeout=END_S)
@@ -231,7 +230,6 @@ def test_agents_are_listed_by_name_role_tag_skill_and_metadata(registry: str) ->
 
 def test_a_watch_shows_registrations_and_removals_until_ctrl_c(registry: str) -> None:
     with running("agents", "watch", "-o", "json", registry=registry) as process:
-        assert process.stdout is not None
         agent = Agent(AgentCard(name="hotel", description="books", url="grpc://127.0.0.1:0"), registry=registry)
         agent.start(background=True)
         up = json.loads(process.stdout.readline())
