@@ -41,9 +41,11 @@ async def environment_of(name: str, requirements: tuple[str, ...], parent: Path)
     if installed.exists() and installed.read_text() == wanted:
         return python
     print_progress(f"installing {name} into {directory}")
+    # A pip of its own would take longer to install than most of the packages.
+    pip = (sys.executable, "-m", "pip", "--python", str(python))
     for command in (
-        (sys.executable, "-m", "venv", "--clear", str(directory)),
-        (str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *requirements),
+        (sys.executable, "-m", "venv", "--clear", "--without-pip", str(directory)),
+        (*pip, "install", "--quiet", "--disable-pip-version-check", *requirements),
     ):
         process = await asyncio.create_subprocess_exec(*command, stderr=asyncio.subprocess.PIPE)
         _, errors = await process.communicate()
