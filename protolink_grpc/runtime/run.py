@@ -201,6 +201,7 @@ class Run(Emitter):
     _is_entered = False
     _rested_at_stop = False
     _resting = 0
+    _is_abandoned_at_rest = False
     _without_slot = 0
     _given: HandlerTask | None = None
     _context: RunContext | None = None
@@ -316,10 +317,11 @@ class Run(Emitter):
             self._interrupt()
         return not self.is_taken
 
-    @property
-    def is_resting(self) -> bool:
-        """True while the run waits for a person, so that a stop would interrupt no work."""
-        return self._resting > 0
+    def abandon_at_rest(self) -> None:
+        """Abandon the run as soon as it waits for a person, because a stop interrupts no work then."""
+        self._is_abandoned_at_rest = True
+        if self._resting:
+            self.abandon()
 
     def abandon(self) -> None:
         """Interrupt the handler because the service is stopping. The run is recorded as lost, or left to the next start.
@@ -347,6 +349,8 @@ class Run(Emitter):
         """Rest while this run waits for a person."""
         async with self.without_slot():
             self._resting += 1
+            if self._is_abandoned_at_rest:
+                self.abandon()
             try:
                 yield
             finally:

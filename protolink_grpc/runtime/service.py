@@ -288,8 +288,7 @@ class TaskService:
         """
         self._admission.is_open = False
         for run in list(self._tasks.runs.values()):
-            if run.is_resting:
-                run.abandon()
+            run.abandon_at_rest()
         if self._tasks.runs and grace_s > 0:
             await self._all_ended(grace_s)
         for run in list(self._tasks.runs.values()):

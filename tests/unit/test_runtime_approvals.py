@@ -649,6 +649,27 @@ async def test_a_watch_ends_with_the_service(office: Office) -> None:
                 await following
 
 
+async def test_a_stop_does_not_wait_for_a_run_that_begins_to_wait_for_a_person_meanwhile(office: Office) -> None:
+    begun, may_ask, asks = asyncio.Event(), asyncio.Event(), office.handle
+
+    async def ask_later(task: Task, run: Run) -> None:
+        begun.set()
+        await may_ask.wait()
+        await asks(task, run)
+
+    office.handle = ask_later  # type: ignore[method-assign]  # of this office alone
+    service = office.service()
+    await service.start()
+    await service.submit(Submission([Message.user("one")]), "ada")
+    await begun.wait()
+    stopping = asyncio.create_task(service.stop(grace_s=2 * PATIENCE_S))
+    while service.is_accepting:
+        await asyncio.sleep(0)
+    may_ask.set()
+    async with asyncio.timeout(PATIENCE_S):
+        await stopping
+
+
 async def test_a_watch_whose_store_is_closed_while_it_reads_says_that_the_agent_was_stopped(office: Office) -> None:
     service = office.service()
     await service.start()
