@@ -68,13 +68,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: ranks.get("/".join(item.nodeid.split("/", 2)[:2]), len(ranks)))
     for item in items:
         if isinstance(item, pytest.Function) and inspect.iscoroutinefunction(item.function):
-            item.fixturenames.insert(0, "closed_http_channels")
+            item.fixturenames.insert(0, "closed_channels")
 
 
 @pytest.fixture
-async def closed_http_channels() -> AsyncIterator[None]:
-    """Closes the HTTP clients of a test's event loop before it ends. Every asynchronous test has this fixture."""
+async def closed_channels() -> AsyncIterator[None]:
+    """Closes the clients' channels of a test's event loop before it ends. Every asynchronous test has this fixture."""
     yield
+    await close_channels()
     module = sys.modules.get("protolink_grpc.client.http_channel")  # importing it would slow down the other tests
     if module is not None:
         await module.close_http_channels()

@@ -23,8 +23,6 @@ from protolink_grpc import (
     ToolRejectedError,
     ToolTimeoutError,
 )
-from protolink_grpc.client.channel import close_channels
-from protolink_grpc.client.http_channel import close_http_channels
 from protolink_grpc.errors import InvalidArgumentError, ToolFailedError
 from protolink_grpc.models.ids import new_uuid
 
@@ -95,8 +93,6 @@ async def client(request: pytest.FixtureRequest, shop: Shop) -> AsyncIterator[Ag
         await asyncio.to_thread(agent.stop)
     else:
         await agent.aclose()
-    await close_channels()
-    await close_http_channels()
 
 
 @pytest.mark.parametrize("value", [None, "", 0, 2**70, 0.5, [1, {"a": None}], {"tool_name": "x"}])

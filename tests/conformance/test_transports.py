@@ -35,8 +35,6 @@ from protolink_grpc import (
     UnavailableError,
     current_run,
 )
-from protolink_grpc.client.channel import close_channels
-from protolink_grpc.client.http_channel import close_http_channels
 from protolink_grpc.models.events import LlmCallCompleted, LlmCallStarted, TextDelta
 from protolink_grpc.models.ids import new_uuid
 
@@ -191,8 +189,6 @@ async def link(request: pytest.FixtureRequest) -> AsyncIterator[Link]:
     link = Link(agent, way)
     yield link
     await link.stop()
-    await close_channels()
-    await close_http_channels()
 
 
 # -- sending -----------------------------------------------------------------------------------------------------------------

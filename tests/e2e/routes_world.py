@@ -8,8 +8,6 @@ from typing import Generic, TypeVar
 from delegation_world import PATIENCE_S
 
 from protolink_grpc import Agent, AgentClient
-from protolink_grpc.client.channel import close_channels
-from protolink_grpc.client.http_channel import close_http_channels
 
 ROUTES = ("runtime", "grpc", "http", "a2a", "ws")
 """In this process, over gRPC, over gRPC-Web, as an A2A agent, and over ProtoLink's WebSocket."""
@@ -37,8 +35,6 @@ class Routes(Generic[A]):
 
 @asynccontextmanager
 async def serving(local: A, remote: A) -> AsyncIterator[Routes[A]]:
-    """Both agents running; `remote` has an HTTP port. Ends by closing all channels of clients."""
+    """Both agents running; `remote` has an HTTP port."""
     async with asyncio.timeout(PATIENCE_S), local, remote:
         yield Routes(local, remote)
-    await close_channels()
-    await close_http_channels()

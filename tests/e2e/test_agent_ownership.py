@@ -21,8 +21,6 @@ from protolink_grpc import (
     Task,
     current_run,
 )
-from protolink_grpc.client.channel import close_channels
-from protolink_grpc.client.http_channel import close_http_channels
 from protolink_grpc.models.conversation import LLMMessage
 from protolink_grpc.storage.port import TaskStore
 
@@ -242,8 +240,6 @@ async def listener(store: TaskStore) -> AsyncIterator[Confidant]:
     """An agent that remembers, over gRPC and A2A."""
     async with confidant("listener", store=store, http=HttpOptions(), authenticator=by_name) as agent:
         yield agent
-    await close_http_channels()
-    await close_channels()
 
 
 def callers(agent: Agent, transport: str) -> tuple[AgentClient, AgentClient]:
@@ -312,7 +308,6 @@ async def test_owners_with_one_session_id_do_not_meet_in_what_an_agent_delegates
         assert await told(ann, "too", "trip") == "mine too mine too"  # and it is one session there, too
         local = AgentClient(url=friend.card.url)
         assert await told(local, "nothing", "trip") == "nothing"
-    await close_channels()
 
 
 async def test_nobodys_session_is_not_that_of_the_agent_that_delegates(store: TaskStore) -> None:
@@ -327,7 +322,6 @@ async def test_nobodys_session_is_not_that_of_the_agent_that_delegates(store: Ta
         assert own.get_last_part_content() == "own own"
         direct = AgentClient(url=friend.card.url, metadata=BOB)
         assert await told(direct, "direct", "trip") == "direct"
-    await close_channels()
 
 
 async def test_nobodys_session_keeps_its_name_where_nobody_has_one() -> None:
@@ -338,4 +332,3 @@ async def test_nobodys_session_keeps_its_name_where_nobody_has_one() -> None:
         assert child.session_id == "trip"
         own = await listener.run_task(Task.create("two", session_id="trip"))
         assert own.get_last_part_content() == "two two"  # what this process asks for is not anybody's
-    await close_channels()

@@ -31,7 +31,6 @@ from protolink_grpc import (
     TaskNotFoundError,
     TaskState,
 )
-from protolink_grpc.client.http_channel import close_http_channels
 from protolink_grpc.errors import DelegationCycleError
 from protolink_grpc.storage.port import TaskStore
 
@@ -339,7 +338,6 @@ async def test_a_task_that_comes_back_to_an_agent_without_a_slot_is_refused_at_o
             assert "A > B > A" in task.metadata["error"]
         # Nothing of it is left: the next one is served.
         assert (await AgentClient(url=a.card.url).send_task(None, Task.create("go++"))).state is TaskState.COMPLETED
-    await close_http_channels()
 
 
 async def test_a_handler_that_waits_for_its_own_agent_without_a_slot_is_told_so() -> None:

@@ -21,8 +21,6 @@ from websockets.asyncio.client import connect
 import protolink_grpc
 from protolink_grpc import Agent, AgentClient, HttpOptions, InvalidArgumentError, Registry, RegistryClient, Task
 from protolink_grpc.auth import APIKeyAuth
-from protolink_grpc.client.channel import close_channels
-from protolink_grpc.client.http_channel import close_http_channels
 
 ROOT = Path(__file__).parents[2]
 
@@ -41,13 +39,6 @@ class _Server(uvicorn.Server):
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
         yield
-
-
-@pytest.fixture(autouse=True)
-async def _channels_are_closed() -> AsyncIterator[None]:
-    yield
-    await close_http_channels()
-    await close_channels()
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,7 +29,7 @@ from protolink_grpc.auth import (
     RateLimit,
     admission,
 )
-from protolink_grpc.client.channel import ChannelOptions, close_channels
+from protolink_grpc.client.channel import ChannelOptions
 from protolink_grpc.client.grpc_agent import GrpcAgent
 from protolink_grpc.client.port import ApprovalFilter
 from protolink_grpc.edges.grpc.interceptors.authorization import authorization
@@ -77,12 +77,6 @@ def token(**changes: Any) -> str:
 
 async def send(agent: GrpcAgent, text: str = "hello") -> Task:
     return (await agent.send(Task(messages=[Message.user(text)]), "", wait=True, timeout_s=10)).task
-
-
-@pytest.fixture(autouse=True)
-async def closed_channels() -> AsyncIterator[None]:
-    yield
-    await close_channels()
 
 
 @pytest.fixture

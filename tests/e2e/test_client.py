@@ -85,7 +85,6 @@ async def worker() -> AsyncIterator[Worker]:
     worker = Worker()
     async with worker:
         yield worker
-    await close_channels()
 
 
 @pytest.fixture
@@ -192,7 +191,6 @@ async def test_a_send_that_is_cut_before_it_was_on_disk_is_repeated_and_runs_onc
         store.go_on.set()
         assert (await sending).state is TaskState.COMPLETED
         assert worker.runs == 1
-    await close_channels()
 
 
 async def test_a_stream_gives_up_when_the_outage_lasts_too_long(worker: Worker, wire: MakeWire) -> None:
@@ -230,7 +228,6 @@ async def test_a_subscription_outlives_a_restart_of_the_agent(tmp_path: Path, wi
         seen += [await following] + [event async for event in stream]
     assert [event.sequence for event in seen] == list(range(1, 9))
     assert seen[-1].state is TaskState.COMPLETED
-    await close_channels()
 
 
 async def test_a_server_that_never_answers_is_left_after_the_timeout(worker: Worker, wire: MakeWire) -> None:
@@ -522,7 +519,6 @@ async def test_an_unreachable_agent_is_named_with_its_url() -> None:
     with pytest.raises(UnavailableError, match=r"^grpc://127\.0\.0\.1:1 is not reachable: .*refused") as caught:
         await AgentClient(url="grpc://127.0.0.1:1", outage_s=0).get_agent_card()
     assert isinstance(caught.value, ConnectionError)
-    await close_channels()
 
 
 async def test_an_http_port_is_named_as_one() -> None:
@@ -531,7 +527,6 @@ async def test_an_http_port_is_named_as_one() -> None:
         with pytest.raises(UnavailableError) as caught:
             await AgentClient(url=address, outage_s=0).get_agent_card()
     assert (caught.value.metadata["protocol"], caught.value.metadata["unreached"]) == ("HTTP/1", "true")
-    await close_channels()
 
 
 async def test_a_server_without_the_service_is_named() -> None:
@@ -539,7 +534,6 @@ async def test_a_server_without_the_service_is_named() -> None:
         with pytest.raises(UnimplementedError, match=f"^{registry.url} does not have this service$") as caught:
             await AgentClient(url=registry.url).get_agent_card()
     assert caught.value.metadata["url"] == registry.url
-    await close_channels()
 
 
 # -- the synchronous face ----------------------------------------------------------------------------------------------------

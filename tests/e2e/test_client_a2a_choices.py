@@ -25,19 +25,10 @@ from protolink_grpc import (
     TaskNotFoundError,
     TaskState,
 )
-from protolink_grpc.client.channel import close_channels
-from protolink_grpc.client.http_channel import close_http_channels
 from protolink_grpc.errors import UnimplementedError
 
 PATIENCE_S = 20.0
 """How long a test waits for what must happen; far more than it takes."""
-
-
-@pytest.fixture(autouse=True)
-async def _closed() -> AsyncIterator[None]:
-    yield
-    await close_http_channels()
-    await close_channels()
 
 
 class Asking(Agent):

@@ -28,7 +28,6 @@ from protolink_grpc import (
 from protolink_grpc.a2a.client import card_interfaces
 from protolink_grpc.a2a.client import transport as a2a_way
 from protolink_grpc.auth.credentials import BearerToken
-from protolink_grpc.client.channel import close_channels
 from protolink_grpc.client.http_channel import close_http_channels
 from protolink_grpc.errors import (
     AgentNotFoundError,
@@ -42,13 +41,6 @@ from protolink_grpc.models.watch import StopAt
 
 WAYS = [(JSONRPC, "1.0"), (REST, "1.0"), (GRPC, "1.0"), (JSONRPC, "0.3"), (REST, "0.3"), (GRPC, "0.3")]
 interface = pytest.mark.parametrize(("binding", "version"), WAYS, ids=lambda value: str(value))
-
-
-@pytest.fixture(autouse=True)
-async def _closed() -> AsyncIterator[None]:
-    yield
-    await close_http_channels()
-    await close_channels()
 
 
 def folded(events: list[RunEvent]) -> TaskFold:

@@ -37,7 +37,7 @@ from protolink_grpc import (
     UnavailableError,
     current_run,
 )
-from protolink_grpc.client.channel import ChannelOptions, close_channels
+from protolink_grpc.client.channel import ChannelOptions
 from protolink_grpc.client.grpc_web import GrpcWebAgent
 from protolink_grpc.client.http_channel import close_http_channels
 from protolink_grpc.errors import (
@@ -60,13 +60,6 @@ PATIENCE_S = 20.0
 """How long a test waits for what must happen; far more than it takes."""
 
 CARD_PATH = "/.well-known/agent-card.json"
-
-
-@pytest.fixture(autouse=True)
-async def _closed() -> AsyncIterator[None]:
-    yield
-    await close_http_channels()
-    await close_channels()
 
 
 @pytest.fixture

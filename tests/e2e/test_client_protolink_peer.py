@@ -3,7 +3,7 @@
 import asyncio
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import aclosing
 from pathlib import Path
 from textwrap import dedent
@@ -27,7 +27,6 @@ from protolink_grpc import (
     UncertainExecutionError,
 )
 from protolink_grpc.auth.credentials import APIKey
-from protolink_grpc.client.http_channel import close_http_channels
 from protolink_grpc.errors import RemoteError, UnimplementedError
 from protolink_grpc.models.events import TaskSubmitted
 from protolink_grpc.models.watch import StopAt
@@ -103,12 +102,6 @@ def urls(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
     process.wait()
     process.stdin.close()
     process.stdout.close()
-
-
-@pytest.fixture(autouse=True)
-async def _closed() -> AsyncIterator[None]:
-    yield
-    await close_http_channels()
 
 
 each = pytest.mark.parametrize("transport", ["http", "sse", "websocket"])

@@ -30,8 +30,6 @@ from protolink_grpc import (
     UnavailableError,
 )
 from protolink_grpc.client import registry_client
-from protolink_grpc.client.channel import close_channels
-from protolink_grpc.client.http_channel import close_http_channels
 from protolink_grpc.errors import AmbiguousAgentError, LeaseNotFoundError
 from protolink_grpc.wire.registry import AgentChangeKind, AgentFilter
 
@@ -63,13 +61,6 @@ PROGRAM = """
     print("ready", flush=True)
     sys.stdin.readline()
 """
-
-
-@pytest.fixture(autouse=True)
-async def _closed() -> AsyncIterator[None]:
-    yield
-    await close_http_channels()
-    await close_channels()
 
 
 @pytest.fixture

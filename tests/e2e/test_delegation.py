@@ -33,7 +33,6 @@ from protolink_grpc import (
     TaskState,
     ToolRejectedError,
 )
-from protolink_grpc.client.channel import close_channels
 from protolink_grpc.models.events import ActionEnded
 
 
@@ -41,7 +40,6 @@ from protolink_grpc.models.events import ActionEnded
 async def registry() -> AsyncIterator[Registry]:
     async with Registry() as registry:
         yield registry
-    await close_channels()
 
 
 def weather(registry: Any, **wishes: Any) -> Agent:
@@ -408,7 +406,6 @@ async def test_an_agent_goes_on_delegating_while_its_registry_is_away() -> None:
             done = await AgentClient(url=front.card.url).send_task(None, Task.create("hi"))
             assert done.state is TaskState.COMPLETED
         assert len(peer.forecasts) == 4  # type: ignore[attr-defined]  # see `weather`
-    await close_channels()
 
 
 async def test_an_agent_thinks_also_where_no_registry_was_ever_there(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -416,7 +413,6 @@ async def test_an_agent_thinks_also_where_no_registry_was_ever_there(monkeypatch
     monkeypatch.setattr("protolink_grpc.agent.lifecycle.REGISTER_WAIT_S", 0.05)
     async with thinking("planner", "grpc://127.0.0.1:1", {"type": "final", "content": "alone"}) as planner:
         assert (await answered(planner)).get_output() == "alone"
-    await close_channels()
 
 
 # -- time and death -----------------------------------------------------------------------------------------------------------

@@ -22,7 +22,6 @@ from protolink_grpc import (
     TaskState,
     current_run,
 )
-from protolink_grpc.client.channel import close_channels
 from protolink_grpc.llms.mock import ScriptedLLM
 from protolink_grpc.llms.port import ModelItem, ModelRequest, ModelResponse, ModelUsage
 from protolink_grpc.llms.profile import LLMModelProfile
@@ -37,7 +36,6 @@ NOTE = {"type": "tool_call", "tool": "note", "args": {}}
 async def registry() -> AsyncIterator[Registry]:
     async with Registry() as registry:
         yield registry
-    await close_channels()
 
 
 def worker(registry: Registry, name: str = "worker", *steps: Any, **wishes: Any) -> Agent:

@@ -10,11 +10,10 @@ from contextlib import aclosing
 from typing import Any
 
 import pytest
-from cli_world import COMMAND, END_S, environment, plgrpc, running
+from cli_world import COMMAND, END_S, Running, environment, plgrpc, running
 from plgrpc.v1 import agent_service_pb2 as pb
 
 from protolink_grpc import Agent, AgentCard, AgentClient, Limits, Run, Task, TaskState, current_run
-from protolink_grpc.client.channel import close_channels
 from protolink_grpc.models.events import LlmCallCompleted, LlmCallStarted, RunEvent, TextDelta
 from protolink_grpc.storage.port import TaskStore
 
@@ -105,7 +104,6 @@ class Teller(Agent):
 async def teller(store: TaskStore) -> AsyncIterator[Teller]:
     async with Teller(store) as teller:
         yield teller
-    await close_channels()
 
 
 @pytest.fixture
@@ -273,7 +271,6 @@ async def plain_teller() -> AsyncIterator[Teller]:
     """One with a memory store: the command line knows no other."""
     async with Teller() as teller:
         yield teller
-    await close_channels()
 
 
 async def test_the_command_line_streams_growing_text_when_it_is_asked_to(plain_teller: Teller) -> None:
@@ -288,9 +285,8 @@ async def test_the_command_line_streams_growing_text_when_it_is_asked_to(plain_t
     assert "Message:\ntold\n" in rest
 
 
-def _until(process: "subprocess.Popen[str]", words: str) -> str:
+def _until(process: Running, words: str) -> str:
     """What the command says up to these words."""
-    assert process.stdout is not None
     said = ""
     while not said.endswith(words):
         letter = process.stdout.read(1)

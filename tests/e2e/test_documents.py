@@ -41,8 +41,6 @@ from protolink_grpc import (
     create_llm,
     models,
 )
-from protolink_grpc.client.channel import close_channels
-from protolink_grpc.client.http_channel import close_http_channels
 from protolink_grpc.llms import ModelRequest
 
 BLOCKS = {
@@ -155,8 +153,6 @@ async def test_a_program_runs_and_prints_what_its_comments_say(
         for line, comment in zip(printed.splitlines(), expected, strict=False):
             if comment is not None:
                 assert line == str(eval(comment, names))
-    await close_channels()
-    await close_http_channels()
 
 
 async def nothing_around(names: Names) -> AsyncGenerator[None, None]:

@@ -16,7 +16,6 @@ from protolink_grpc import (
     ToolFailedError,
     UnavailableError,
 )
-from protolink_grpc.client.channel import close_channels
 from protolink_grpc.models.events import TaskErrorReported
 from protolink_grpc.models.failure import Failure, FailureCategory
 
@@ -25,7 +24,6 @@ from protolink_grpc.models.failure import Failure, FailureCategory
 async def registry() -> AsyncIterator[Registry]:
     async with Registry() as registry:
         yield registry
-    await close_channels()
 
 
 async def raises(agent: Agent, task: Task) -> Task:

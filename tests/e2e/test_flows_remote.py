@@ -19,16 +19,9 @@ from protolink_grpc import (
     Task,
     TaskState,
 )
-from protolink_grpc.client.http_channel import close_http_channels
 from protolink_grpc.flows import Parallel, Pipeline, ToolStep
 
 PATIENCE_S = 30.0
-
-
-@pytest.fixture(autouse=True)
-async def _closed(channel: object) -> AsyncIterator[None]:
-    yield
-    await close_http_channels()
 
 
 class Clerk(Agent):

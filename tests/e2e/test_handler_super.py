@@ -21,8 +21,6 @@ from protolink_grpc import (
     TaskState,
     current_run,
 )
-from protolink_grpc.client.channel import close_channels
-from protolink_grpc.client.http_channel import close_http_channels
 from protolink_grpc.models.events import ActionEnded, TaskArtifactUpdated
 
 ROUTES = ("grpc", "a2a", "http")
@@ -72,11 +70,9 @@ class Both(Streaming):
 
 
 @pytest.fixture(autouse=True)
-async def _closed() -> AsyncIterator[None]:
+async def _time_limit() -> AsyncIterator[None]:
     async with asyncio.timeout(PATIENCE_S):
         yield
-    await close_channels()
-    await close_http_channels()
 
 
 def made(kind: type[Agent], asked: str) -> tuple[Any, Task]:

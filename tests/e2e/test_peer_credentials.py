@@ -21,18 +21,9 @@ from protolink_grpc import (
     UnauthenticatedError,
 )
 from protolink_grpc.auth import APIKey, APIKeyAuth
-from protolink_grpc.client.channel import close_channels
-from protolink_grpc.client.http_channel import close_http_channels
 
 SECRET = "the-agents-own-key"
 REGISTRY_KEYS = APIKeyAuth({"k-bank": Principal("bank"), "k-eve": Principal("eve"), "k-asker": Principal("asker")})
-
-
-@pytest.fixture(autouse=True)
-async def closed_channels() -> AsyncIterator[None]:
-    yield
-    await close_channels()
-    await close_http_channels()
 
 
 class Peer(Agent):

@@ -18,16 +18,9 @@ from protolink.transport.errors import TransportRemoteError
 from protolink_peer_world import PATIENCE_S, TRANSPORTS, peer_client, serving
 
 from protolink_grpc import Agent, AgentClient, RunContext, ScriptedLLM, Task, TaskState, current_run
-from protolink_grpc.client.http_channel import close_http_channels
 from protolink_grpc.compat.protolink.edge.registry import registry_routes
 from protolink_grpc.edges.http.request_guard import RequestGuard
 from protolink_grpc.registry.service import RegistryService
-
-
-@pytest.fixture(autouse=True)
-async def _closed() -> AsyncIterator[None]:
-    yield
-    await close_http_channels()
 
 
 def desk(**wishes: Any) -> tuple[Agent, list[list[str]]]:

@@ -1,7 +1,7 @@
 """Questions with typed answers: to agents over each interface, to peers in a run, and to the agent's own model."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -25,8 +25,6 @@ from protolink_grpc import (
     Task,
     TaskState,
 )
-from protolink_grpc.client.channel import close_channels
-from protolink_grpc.client.http_channel import close_http_channels
 from protolink_grpc.errors import InvalidAgentResponseError, TaskExecutionError, UnsupportedOperationError
 from protolink_grpc.llms import ModelResponse, ModelUsage
 from protolink_grpc.models.events import ActionEnded, LlmCallCompleted
@@ -42,13 +40,6 @@ class Weather(BaseModel):
 
 ROME = Weather(city="Rome", degrees=21.5)
 ROME_JSON = ROME.model_dump_json()
-
-
-@pytest.fixture(autouse=True)
-async def _closed() -> AsyncIterator[None]:
-    yield
-    await close_http_channels()
-    await close_channels()
 
 
 def station(*steps: Any, **settings: Any) -> Agent:

@@ -35,7 +35,6 @@ from protolink_grpc import (
     TaskState,
     UnavailableError,
 )
-from protolink_grpc.client.channel import close_channels
 from protolink_grpc.errors import LeaseNotFoundError
 from protolink_grpc.registry import AgentDirectory
 
@@ -98,12 +97,6 @@ def agent(name: str, registry: "str | Registry | RegistryClient", **options: Any
 async def registry() -> AsyncIterator[Registry]:
     async with Registry() as registry:
         yield registry
-
-
-@pytest.fixture(autouse=True)
-async def closed_channels() -> AsyncIterator[None]:
-    yield
-    await close_channels()
 
 
 # -- leases ------------------------------------------------------------------------------------------------------------------

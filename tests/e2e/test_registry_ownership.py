@@ -28,7 +28,6 @@ from protolink_grpc import (
     UnavailableError,
 )
 from protolink_grpc.auth import APIKey, APIKeyAuth
-from protolink_grpc.client.channel import close_channels
 from protolink_grpc.registry import AgentDirectory
 
 WAIT_S = 20.0
@@ -42,12 +41,6 @@ KEYS = APIKeyAuth(
         "k-root": Principal("root", frozenset({"registry.admin"})),
     }
 )
-
-
-@pytest.fixture(autouse=True)
-async def closed_channels() -> AsyncIterator[None]:
-    yield
-    await close_channels()
 
 
 def guarded(**options: Any) -> Registry:

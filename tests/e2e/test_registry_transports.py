@@ -20,8 +20,6 @@ from protolink_grpc import (
     UnauthenticatedError,
     UnavailableError,
 )
-from protolink_grpc.client.channel import close_channels
-from protolink_grpc.client.http_channel import close_http_channels
 from protolink_grpc.transport import (
     GRPCTransport,
     HTTPTransport,
@@ -38,13 +36,6 @@ URLS = {
     WebSocketTransport: "ws://127.0.0.1:0",
     RuntimeTransport: "runtime://registry",
 }
-
-
-@pytest.fixture(autouse=True)
-async def _closed_channels() -> AsyncIterator[None]:
-    yield
-    await close_channels()
-    await close_http_channels()
 
 
 @pytest.fixture(params=URLS, ids=lambda kind: kind.__name__)

@@ -36,7 +36,7 @@ from protolink_grpc import (
     UnavailableError,
 )
 from protolink_grpc.agent.local_agent import PRINCIPAL
-from protolink_grpc.client.channel import ChannelOptions, channel_to, close_channels
+from protolink_grpc.client.channel import ChannelOptions, channel_to
 from protolink_grpc.edges.grpc.call import ANONYMOUS
 from protolink_grpc.errors import AgentConflictError, LeaseNotFoundError
 from protolink_grpc.net.address import Address
@@ -134,12 +134,6 @@ class Worker(Agent):
 
 def worker_at(url: str, **options: Any) -> Worker:
     return Worker(AgentCard(name="worker", description="echoes", url=url), grace_s=0.1, **options)
-
-
-@pytest.fixture(autouse=True)
-async def closed_channels() -> AsyncIterator[None]:
-    yield
-    await close_channels()
 
 
 # -- TLS ---------------------------------------------------------------------------------------------------------------------

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from protolink_grpc import Agent, AgentCard, AgentClient, Principal, ScriptedLLM, ServerOptions, Task, current_run
-from protolink_grpc.client.channel import close_channels
 from protolink_grpc.errors import (
     ActionDeniedError,
     InvalidArgumentError,
@@ -52,7 +51,6 @@ async def listening(url: str = "grpc://127.0.0.1:0", **options: Any) -> AsyncIte
     card = AgentCard(name="listener", description="listens", url=url)
     async with Listener(card, server=ServerOptions(authenticate=by_name), **options) as agent:
         yield agent
-    await close_channels()
 
 
 def client(agent: Agent, name: str = "ann") -> AgentClient:
@@ -157,7 +155,6 @@ async def test_the_run_of_another_caller_gets_no_event_of_the_agents_own_convers
         task = Task.create("compact", session_id="s")
         events = [event.payload async for event in caller.send_task_streaming(None, task)]
         assert not any(isinstance(each, ContextCompacted) for each in events)
-    await close_channels()
 
 
 async def test_wrong_requests_are_refused_by_name(agent: Listener) -> None:
@@ -222,7 +219,6 @@ async def advising(path: Path) -> AsyncIterator[tuple[Agent, ScriptedLLM]]:
 
     async with agent:
         yield agent, model
-    await close_channels()
 
 
 async def noted(caller: AgentClient, text: str) -> Any:
@@ -287,7 +283,6 @@ async def test_an_agent_without_state_says_so(url: str) -> None:
         ):
             with pytest.raises(UnimplementedError, match="this agent has no state"):
                 await use
-    await close_channels()
 
 
 async def test_memory_in_a_file_outlives_the_agent(tmp_path: Path) -> None:

@@ -22,8 +22,6 @@ from protolink_grpc import (
     create_llm,
 )
 from protolink_grpc.agents import Agent as DocumentedAgent
-from protolink_grpc.client.channel import close_channels
-from protolink_grpc.client.http_channel import close_http_channels
 from protolink_grpc.errors import DeadlineExceededError
 from protolink_grpc.transport import (
     GRPCTransport,
@@ -46,13 +44,6 @@ URLS = {
     GRPCTransport: "grpc://127.0.0.1:0",
 }
 EVENTS = (TaskStatusUpdateEvent, TaskArtifactUpdateEvent, TaskProgressEvent, TaskLLMStreamEvent)
-
-
-@pytest.fixture(autouse=True)
-async def _closed_channels() -> AsyncIterator[None]:
-    yield
-    await close_channels()
-    await close_http_channels()
 
 
 @pytest.fixture(params=URLS, ids=lambda kind: kind.__name__)

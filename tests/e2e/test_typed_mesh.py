@@ -31,7 +31,6 @@ from protolink_grpc import (
     UnauthenticatedError,
     UnavailableError,
 )
-from protolink_grpc.client.channel import close_channels
 from protolink_grpc.errors import AgentNotFoundError, DeadlineExceededError, DelegationCycleError, InvalidArgumentError
 from protolink_grpc.models.action import BudgetUsage
 from protolink_grpc.models.events import ActionEnded, ActionRequested, RunEvent
@@ -45,7 +44,6 @@ WORLD = Path(typed_world.__file__)
 async def registry() -> AsyncIterator[Registry]:
     async with Registry() as registry:
         yield registry
-    await close_channels()
 
 
 def purchase(item: str = "tea", **fields: Any) -> Task:
@@ -268,7 +266,6 @@ async def test_a_mesh_goes_on_while_its_registry_is_away() -> None:
         assert (await sent(root, purchase())).get_output() == "bought tea #3"
         await registry.aclose()
         assert (await sent(root, purchase("cake"))).get_output() == "bought cake #4"
-    await close_channels()
 
 
 async def test_an_unknown_name_is_an_error_of_its_own(registry: Registry) -> None:
