@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from typing import Any, Generic, TypeAlias, TypeVar, get_origin
 
+from typing_extensions import TypeAliasType
+
 from protolink_grpc.errors import InvalidAgentResponseError, InvalidArgumentError
 from protolink_grpc.models.json_text import strip_code_fence, strip_thinking, try_parse_json
 from protolink_grpc.models.json_value import JsonValue, plain, to_json
@@ -47,7 +49,7 @@ class OutputType(Generic[T]):
     """
 
     def __init__(self, kind: Any, *, field: str = "output_type") -> None:
-        if not isinstance(kind, type) and get_origin(kind) is None:
+        if not _is_type(kind):
             found = type(kind).__name__
             raise InvalidArgumentError(
                 f"must be {'' if field == 'output_type' else 'a JSON Schema or '}a type, such as a pydantic model, a dataclass "
@@ -102,6 +104,11 @@ class OutputType(Generic[T]):
             output_type=self.name,
             **metadata,
         )
+
+
+def _is_type(kind: Any) -> bool:
+    is_alias = isinstance(kind, TypeAliasType) or hasattr(kind, "__supertype__")  # `type Name = ...` and NewType
+    return isinstance(kind, type) or get_origin(kind) is not None or is_alias
 
 
 def _path(location: tuple[int | str, ...]) -> str:

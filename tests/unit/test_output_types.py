@@ -6,12 +6,13 @@ import decimal
 import uuid
 from collections.abc import Callable
 from enum import Enum
-from typing import Annotated, Any, Literal, TypedDict
+from typing import Annotated, Any, Literal, NewType, TypedDict
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, field_validator
+from typing_extensions import TypeAliasType
 
 from protolink_grpc.errors import InferParseError, InvalidAgentResponseError, InvalidArgumentError, TaskExecutionError
 from protolink_grpc.llms.checks import OutputCheck
@@ -59,6 +60,10 @@ class Point:
     y: int = 0
 
 
+Celsius = NewType("Celsius", int)
+Place = TypeAliasType("Place", Weather | Point)
+
+
 class Trip(TypedDict):
     city: str
     days: int
@@ -83,6 +88,8 @@ KINDS: list[tuple[Any, Any, Any]] = [
     (list[decimal.Decimal], ["1.50"], [decimal.Decimal("1.50")]),
     (tuple[int, str], [1, "a"], (1, "a")),
     (set[int], [1, 2], {1, 2}),
+    (Celsius, 21, 21),
+    (Place, {"x": 4}, Point(4)),
 ]
 
 
