@@ -327,3 +327,22 @@ async def test_an_image_over_a2a_reaches_the_model():
     assert response.json()["result"]["task"]["status"]["state"] == "TASK_STATE_COMPLETED"
     (image,) = llm.requests[0].messages[-1].media
     assert (image.media_type, image.data, image.name, image.part) == ("image/png", PNG, "a.png", "messages[0].parts[1]")
+
+
+async def test_parts_that_tools_return_are_files_for_the_model():
+    calls = [{"type": "tool_call", "tool": name, "args": {}} for name in ("shoot", "list_shots")]
+    llm = MockLLM(sequential_responses=[calls, "Seen."])
+    agent = Agent("viewer", llm=llm)
+
+    @agent.tool
+    def shoot() -> Part:
+        return Part.image(PNG, name="shot.png")
+
+    @agent.tool
+    def list_shots() -> list[Any]:
+        return [{"time": "noon", "image": Part.image(PNG)}]
+
+    assert (await agent.run_task("Look")).get_output() == "Seen."
+    results = [each for each in llm.requests[-1].messages if each.role == "tool"]
+    assert [[(media.media_type, media.data) for media in each.media] for each in results] == [[("image/png", PNG)]] * 2
+    assert [BASE64 in each.content for each in results] == [False, False]
