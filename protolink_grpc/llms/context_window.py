@@ -162,6 +162,7 @@ class ContextWindow:
             entry = self._entry(message, is_history=True)
             self._turns[-1].append(entry)
             self._meter.history_tokens += entry.tokens
+            self._meter.last_message = message.id
 
     def pin(self, message: LLMMessage, *, is_rendered: bool = False) -> None:
         """Add a message that is never removed: data blocks, or the query. Its tokens are in the meter already."""

@@ -17,6 +17,9 @@ from protolink_grpc.models.media import Media
 
 _UNKNOWN = LLMModelProfile()
 
+LAST_MESSAGE = "last_message"
+"""Key in the metadata of the item `history`: the id of the last message of the conversation before the inference."""
+
 
 def profile_of(model: LanguageModel) -> LLMModelProfile:
     """The `profile` of a model, or an empty one."""
@@ -67,6 +70,7 @@ class ContextMeter:
 
     Attributes:
         history_tokens: Tokens of the conversation before the inference.
+        last_message: Id of the last message of that conversation. A repeated attempt ends the conversation there.
         turn_tokens: Tokens of the messages of the inference so far.
         turn_messages: Number of these messages.
     """
@@ -79,6 +83,7 @@ class ContextMeter:
         "_fixed_tokens",
         "_user",
         "history_tokens",
+        "last_message",
         "turn_messages",
         "turn_tokens",
     )
@@ -110,6 +115,7 @@ class ContextMeter:
         self._fixed_tokens = sum(item.tokens for item in (*self._before, *self._data, self._user))
         self._artifact_tool: tuple[ContextItem, ...] = ()
         self.history_tokens = 0
+        self.last_message = ""
         self.turn_tokens = 0
         self.turn_messages = 0
 
@@ -145,7 +151,8 @@ class ContextMeter:
         """The parts that are not empty, in their order; the query is the last one."""
         found = [*self._before, *self._artifact_tool]
         if self.history_tokens:
-            found.append(_item("history", "conversation", self.history_tokens, "conversation", "memory"))
+            facts = {LAST_MESSAGE: self.last_message} if self.last_message else {}
+            found.append(_item("history", "conversation", self.history_tokens, "conversation", "memory", **facts))
         if self.turn_messages:
             found.append(
                 _item("turn", "observations", self.turn_tokens, "conversation", "run", messages=self.turn_messages)
@@ -153,7 +160,7 @@ class ContextMeter:
         return (*found, *self._data, self._user)
 
 
-def _item(kind: str, name: str, tokens: int, role: str, provenance: Provenance, **facts: int) -> ContextItem:
+def _item(kind: str, name: str, tokens: int, role: str, provenance: Provenance, **facts: int | str) -> ContextItem:
     return ContextItem(kind, name, tokens, {"role": role, "provenance": provenance, **facts})
 
 

@@ -428,7 +428,7 @@ class LlmCallFailed(EventPayload):
 
 @dataclass(slots=True)
 class ContextCompacted(EventPayload):
-    """The conversation of the session was compacted.
+    """The conversation of the session was compacted, or the prompt of a model call was reduced.
 
     `strategy` is recent, tokens or summary, empty if not stated, or `unknown-N` for a strategy of a later version. A `summary` that
     is not empty has replaced messages.

@@ -176,7 +176,7 @@ class DefaultHandler:
         flow_prompt, own = str(task.flow_state.get(FLOW_PROMPT) or ""), run.is_own_flow_prompt(task)
         request = replace(
             await self._build_request(run, position, query, output_schema if isinstance(output_schema, dict) else None),
-            history=await conversations.history(run.session_id) if conversations is not None else (),
+            history=await _history(conversations, run, position) if conversations is not None else (),
             flow_prompt=flow_prompt if own else "",
             caller_flow_prompt="" if own else flow_prompt,
             media=media,
@@ -255,6 +255,17 @@ class DefaultHandler:
         if not run.has_artifact(artifact.id):
             task.add_artifact(artifact)
             await run.artifact(artifact if stored is None else replace(artifact, parts=[stored]))
+
+
+async def _history(conversations: Conversations, run: Run, position: str) -> list[LLMMessage]:
+    """Return the conversation before an inference: for a recovering run that of the first attempt, without later turns."""
+    messages = await conversations.history(run.session_id)
+    end = None if run.journal is None else run.journal.history_ends.get(position)
+    if end is None:
+        return messages
+    ids = [message.id for message in messages]
+    # The conversation may have been compacted or reset since.
+    return messages[: ids.index(end) + 1] if end in ids else messages if end else []
 
 
 def _arguments(call: ToolCall) -> dict[str, Any]:

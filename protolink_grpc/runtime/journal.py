@@ -8,7 +8,15 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from protolink_grpc.models.action import ApprovalDecision, ApprovalRequest, BudgetUsage, PolicyDecision, RunAction
+from protolink_grpc.llms.manifest import LAST_MESSAGE
+from protolink_grpc.models.action import (
+    ApprovalDecision,
+    ApprovalRequest,
+    BudgetUsage,
+    ContextManifest,
+    PolicyDecision,
+    RunAction,
+)
 from protolink_grpc.models.artifact import Artifact
 from protolink_grpc.models.clock import micros_from_iso
 from protolink_grpc.models.cost import sum_of
@@ -66,6 +74,8 @@ class Journal:
     """Responses of models by call id, actions by position, decisions of inferences by key, and the budget that they used.
 
     Attributes:
+        history_ends: Ids of the last messages of the conversations that inferences began with, by the key of the inference; "" for
+            an empty conversation.
         decisions: Events of inferences whose metadata has a key, `decision`.
         item: The input of the turn: the latest of the messages and artifacts that it began with.
         made: Ids of the messages and artifacts that the turn's runs have published.
@@ -78,6 +88,7 @@ class Journal:
         "_by_request",
         "_estimates",
         "_last",
+        "_manifest",
         "_opening",
         "_rests",
         "_spent",
@@ -86,6 +97,7 @@ class Journal:
         "actions",
         "answers",
         "decisions",
+        "history_ends",
         "item",
         "made",
         "warned",
@@ -95,6 +107,8 @@ class Journal:
         self.answers: dict[str, LlmCallCompleted] = {}
         self.actions: dict[str, ActionRecord] = {}
         self.decisions: dict[str, RunEvent] = {}
+        self.history_ends: dict[str, str] = {}
+        self._manifest: ContextManifest | None = None
         self.item: Message | Artifact | None = None
         self.made: set[str] = set()
         self.warned: set[str] = set()
@@ -176,9 +190,11 @@ class Journal:
         match event.payload:
             case ContextPrepared(manifest=manifest, step=step):
                 self._estimates[step] = manifest.total_estimated_tokens
+                self._manifest = manifest
             case ContextCompacted() | LlmStep() if "decision" in event.metadata:
                 self.decisions[str(event.metadata["decision"])] = event
-            case LlmCallStarted(step=step):
+            case LlmCallStarted(call_id=call_id, step=step):
+                self._take_history_end(call_id.rpartition("/")[0])
                 self._spend(BudgetUsage(llm_calls=1, input_tokens=self._estimates.get(step, 0)))
             case LlmCallCompleted() as answer:
                 self.answers[answer.call_id] = answer
@@ -199,6 +215,13 @@ class Journal:
                 )
             case _:
                 self._take_action(event)
+
+    def _take_history_end(self, key: str) -> None:
+        """Note the end of the history of an inference, which its first manifest has."""
+        if self._manifest is not None and key not in self.history_ends:
+            facts = [item.metadata for item in self._manifest.context_items if item.kind == "history"]
+            if not facts or LAST_MESSAGE in facts[0]:  # manifests of earlier versions do not have it
+                self.history_ends[key] = str(facts[0][LAST_MESSAGE]) if facts else ""
 
     def _take_action(self, event: RunEvent) -> None:
         payload = event.payload

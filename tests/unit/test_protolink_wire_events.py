@@ -54,6 +54,12 @@ def test_only_the_task_that_was_sent_is_not_told(kind: type) -> None:
     assert all(each["event_id"] for each in found)
 
 
+def test_a_reduced_prompt_has_protolinks_name_and_the_summary() -> None:
+    found = told(event(ev.ContextCompacted(900, 300, "summary", "They spoke.")))[-1]
+    assert (found["llm_event_type"], found["content"]) == ("context_compacted", "They spoke.")
+    assert found["metadata"].items() >= {"before_tokens": 900, "after_tokens": 300, "strategy": "summary"}.items()
+
+
 SAID_AGAIN = (
     ev.TaskProgress,
     ev.TaskErrorReported,

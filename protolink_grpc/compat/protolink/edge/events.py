@@ -190,6 +190,11 @@ def _context_prepared(_: ev.RunEvent, payload: ev.ContextPrepared) -> LlmFields:
     return "context_prepared", None, {"manifest": payload.manifest.to_dict()}
 
 
+def _compacted(_: ev.RunEvent, payload: ev.ContextCompacted) -> LlmFields:
+    metadata = payload.to_dict()
+    return "context_compacted", metadata.pop("summary") or None, metadata
+
+
 def _call_started(_: ev.RunEvent, payload: ev.LlmCallStarted) -> LlmFields:
     return (
         "llm_call_started",
@@ -279,6 +284,7 @@ _WRITERS: dict[type, Callable[[ev.RunEvent, Any], LlmFields]] = {
     ev.LlmStep: _step,
     ev.LlmCallFailed: _call_failed,
     ev.ContextPrepared: _context_prepared,
+    ev.ContextCompacted: _compacted,
     ev.LlmCallStarted: _call_started,
     ev.LlmCallCompleted: _call_completed,
     ev.BudgetReported: _budget_reported,
