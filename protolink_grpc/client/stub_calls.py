@@ -122,12 +122,14 @@ class UnaryCall(_StubCall, Coroutine[Any, Any, R], Generic[R]):
         return self._driving.send(value)
 
     def throw(self, *error: Any) -> Any:
+        if self._ended is None:
+            self._work.close()  # canceled before it began
         return self._driving.throw(*error)
 
     def close(self) -> None:
-        self._work.close()
         if self._driver is not None:
             self._driver.close()
+        self._work.close()
 
     @property
     def _driving(self) -> Coroutine[Any, Any, R]:

@@ -1,7 +1,7 @@
 """Calls with a stream of requests: what was read from the stream is kept within a bound, so that a retry can send it again."""
 
 import asyncio
-from collections.abc import AsyncIterable, AsyncIterator, Iterable
+from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Iterable
 from typing import Any, Self
 
 import grpc.aio
@@ -17,7 +17,7 @@ MAX_KEPT_BYTES = 1 << 20
 class Requests:
     """The requests of one call, which each of its attempts reads from the first one.
 
-    Used as a context manager, whose end stops the reading.
+    Used as a context manager, whose end stops the reading and closes a source that is a generator.
 
     Args:
         source: Iterated once, and not ahead of what gRPC sends.
@@ -41,14 +41,16 @@ class Requests:
         return self
 
     async def __aexit__(self, *_: object) -> None:
+        self._attempts += 1  # ends the attempt of a canceled call
         reading = self._reading
-        if reading is None:
-            return
-        if not reading.done():
-            reading.cancel()
-            await asyncio.wait([reading])
-        if not reading.cancelled():
-            reading.exception()  # retrieved, so that asyncio does not log it: `error` has it
+        if reading is not None:
+            if not reading.done():
+                reading.cancel()
+                await asyncio.wait([reading])
+            if not reading.cancelled():
+                reading.exception()  # retrieved, so that asyncio does not log it: `error` has it
+        if isinstance(self._source, AsyncGenerator):
+            await self._source.aclose()
 
     async def attempt(self) -> AsyncIterator[Message]:
         """Yield all requests. It ends when the next attempt begins."""

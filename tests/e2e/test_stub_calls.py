@@ -1,6 +1,7 @@
 """The calls of stubs over our channels, compared with those of grpc.aio: metadata, status, and streams of requests."""
 
 import asyncio
+import gc
 from collections.abc import AsyncIterator
 from contextlib import aclosing
 from pathlib import Path
@@ -16,6 +17,18 @@ from orders_world import OrdersServicer, pb, pb_grpc, shop, target
 from protolink_grpc import Agent, AgentClient, RemoteError, SQLiteStore, Task
 from protolink_grpc.errors import UnavailableError, UnimplementedError
 from protolink_grpc.models.events import ActionEnded, ActionRequested
+
+ENDLESS_BEGAN, ENDLESS_ENDED = asyncio.Event(), asyncio.Event()
+
+
+async def endless() -> AsyncIterator[Any]:
+    """Requests without an end."""
+    try:
+        ENDLESS_BEGAN.set()
+        yield pb.PlaceRequest(amount=1)
+        await asyncio.Event().wait()
+    finally:
+        ENDLESS_ENDED.set()
 
 
 @pytest.fixture
@@ -82,6 +95,27 @@ async def test_a_call_can_be_a_task_and_several_can_await_it(agent: Agent) -> No
     call = stub.Place(pb.PlaceRequest(item="tea"))
     codes = await asyncio.gather(call.code(), call.code(), call)
     assert [*codes[:2], codes[2].order] == [grpc.StatusCode.OK, grpc.StatusCode.OK, "tea for anonymous"]
+
+
+async def test_a_call_that_is_canceled_before_it_begins_is_not_made(agent: Agent) -> None:
+    stub = AgentClient(url=agent.card.url).stub(pb_grpc.OrdersStub)
+    canceled = asyncio.create_task(stub.Place(pb.PlaceRequest(item="tea")))
+    canceled.cancel()
+    closed = stub.Place(pb.PlaceRequest(item="tea"))
+    closed.close()
+    await asyncio.wait([canceled])
+    assert canceled.cancelled()
+    gc.collect()  # a coroutine that was never awaited would warn here
+
+
+async def test_a_canceled_call_cancels_its_rpc(agent: Agent) -> None:
+    stub = AgentClient(url=agent.card.url).stub(pb_grpc.OrdersStub)
+    uploading = asyncio.create_task(stub.Total(endless()))
+    await ENDLESS_BEGAN.wait()
+    uploading.cancel()
+    await asyncio.wait([uploading])
+    assert uploading.cancelled()
+    await asyncio.wait_for(ENDLESS_ENDED.wait(), 60)
 
 
 async def test_an_error_that_comes_with_the_headers_is_raised_by_the_iteration(agent: Agent) -> None:
