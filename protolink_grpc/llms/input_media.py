@@ -42,6 +42,13 @@ def inline_text(message: LLMMessage) -> LLMMessage:
     return replace(message, content=_join(message.content, data_block("files", files)), media=rest)
 
 
+def refuse_text(media: Media) -> str:
+    """Return why a text file cannot be sent as text; empty if it can, and for all other files."""
+    if media.kind != "text" or media.text is not None:
+        return ""
+    return "the file is not UTF-8; convert it" if media.data is not None else "a text file must be sent as bytes"
+
+
 def media_error(media: Media, provider: str, model: str, why: str, *, detail: str = "") -> ContentTypeNotSupportedError:
     """Build the error of a file that a model does not take. `detail` is the provider's message."""
     what = f"{media.part}: " if media.part else ""

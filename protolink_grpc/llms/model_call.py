@@ -25,7 +25,7 @@ from protolink_grpc.errors import (
 )
 from protolink_grpc.llms.answers import FILES, RAW_ARGUMENTS
 from protolink_grpc.llms.final_text import FinalText
-from protolink_grpc.llms.input_media import fit_media, list_types
+from protolink_grpc.llms.input_media import fit_media, list_types, refuse_text
 from protolink_grpc.llms.loop_host import InferenceRequest, LoopHost
 from protolink_grpc.llms.manifest import ContextMeter, build_context_manifest, profile_of
 from protolink_grpc.llms.port import (
@@ -327,8 +327,8 @@ class ModelCaller:
 
     def _refuse(self, media: Media) -> str:
         profile = self._profile
-        if profile.takes(media):
-            return ""
+        if (why := refuse_text(media)) or profile.takes(media):
+            return why
         if profile.input_media is None:
             return "its profile has supports_vision=False; use a model that takes images"
         return f"{list_types(profile.input_media)} (input_media of its profile); use a model that takes the file"

@@ -1,6 +1,6 @@
 """Facts about a model: its context window, prices and token counts. Users set them, because prices change."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
@@ -52,7 +52,7 @@ class LLMModelProfile:
     supports_streaming: bool | None = None
     supports_structured_output: bool | None = None
     supports_vision: bool | None = None
-    input_media: tuple[str, ...] | None = None
+    input_media: Sequence[str] | None = None
     tokenizer: Callable[[str], int] | None = None
     metadata: dict[str, Any] = field(default_factory=dict)
     cached_input_cost_per_million: float | None = None
@@ -61,6 +61,8 @@ class LLMModelProfile:
     def __post_init__(self) -> None:
         if self.context_window is not None and self.context_window < 1:
             raise InvalidArgumentError("must be at least 1", field="context_window")
+        if self.input_media is not None:
+            object.__setattr__(self, "input_media", tuple(self.input_media))
         for index, pattern in enumerate(self.input_media or ()):
             if "/" not in pattern:
                 raise InvalidArgumentError(

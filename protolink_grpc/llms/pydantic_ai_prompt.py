@@ -16,7 +16,7 @@ from pydantic_ai.profiles import ModelProfile
 from pydantic_ai.tools import ToolDefinition
 
 from protolink_grpc.errors import InvalidArgumentError
-from protolink_grpc.llms.input_media import list_types, refuse_url
+from protolink_grpc.llms.input_media import list_types, refuse_text, refuse_url
 from protolink_grpc.llms.port import ModelRequest, ToolSpec
 from protolink_grpc.llms.prompt import data_block
 from protolink_grpc.llms.providers import Dialect
@@ -89,6 +89,8 @@ def to_messages(request: ModelRequest, names: WireNames) -> list[theirs.ModelMes
 
 def refuse_media(media: Media, profile: ModelProfile, dialect: Dialect, url_media: Sequence[str]) -> str:
     """Return why a file cannot be sent to a model; empty if it can. `url_media` are the types that its server takes by URL."""
+    if why := refuse_text(media):
+        return why
     taken = _input_types(profile, dialect)
     if not is_media_type(media.media_type, taken):
         return f"{list_types(taken)}; use a model that takes the file"

@@ -206,3 +206,20 @@ async def test_a_file_that_does_not_fit_into_an_event_fails_the_call():
         await run(ScriptedLLM([ModelResponse("Look.", files=(huge,))]), stage)
     (failed,) = stage.of(LlmCallFailed)
     assert (failed.will_retry, stage.files) == (False, {})
+
+
+@pytest.mark.parametrize(
+    ("media", "why"),
+    [
+        (Media("text/csv", b"\xff"), "the file is not UTF-8; convert it"),
+        (Media("application/json", url="https://example.org/a.json"), "a text file must be sent as bytes"),
+    ],
+)
+@pytest.mark.parametrize("input_media", [None, ["image/*"]])
+async def test_a_text_file_that_cannot_be_sent_as_text_is_refused(
+    media: Media, why: str, input_media: list[str] | None
+):
+    llm = ScriptedLLM([final()])
+    llm.configure_metrics(input_media=input_media)
+    with pytest.raises(ContentTypeNotSupportedError, match=why):
+        await run(llm, media=(media,))
