@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from pydantic_ai import exceptions, messages
 
 from protolink_grpc.errors import ContextLimitError, ModelError, ModelUnavailableError
+from protolink_grpc.llms.factory import create_llm
 from protolink_grpc.llms.leading_thought import LeadingThought
 from protolink_grpc.llms.port import ModelRequest, ToolSpec
 from protolink_grpc.llms.prompt import data_block
@@ -225,3 +226,13 @@ def test_a_schema_whose_references_would_change_is_not_wrapped(schema: dict[str,
 @pytest.mark.parametrize("text", ["no JSON", '{"answer": 1, "more": 2}', '{"other": 1}', "[1]"])
 def test_an_answer_that_is_not_wrapped_stays_unchanged(text: str) -> None:
     assert unwrap_answer(text) == text
+
+
+async def test_a_connected_model_knows_its_context_window_unless_it_is_set() -> None:
+    for given_window in (None, 4096):
+        llm = create_llm("openai:gpt-4o", api_key="x")
+        llm.configure_metrics(context_window=given_window)
+        await llm.open()
+        known = llm.profile.context_window
+        await llm.aclose()
+        assert known == given_window or (given_window is None and known is not None and known > 8192)
