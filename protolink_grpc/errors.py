@@ -33,6 +33,10 @@ No network or disk access lives here; `wire.status` converts these exceptions to
     ├── BudgetExceededError                    a limit of the run is reached
     ├── DelegationCycleError                   the work has passed through this agent before
     ├── SessionNotFoundError (LookupError)     nothing is stored for the session, or another principal owns it
+    ├── ThreadNotFoundError (LookupError)      the session has no such thread
+    ├── TurnNotFoundError (LookupError)        the session has no such turn
+    ├── ThreadBusyError                        the thread has an active turn, and the new one was not to wait
+    ├── TurnNotQueuedError                     the turn has left the queue
     ├── ModelError                             a call of a language model failed
     │   ├── ModelUnavailableError              the model is unreachable, overloaded or rate limited
     │   └── ModelTimeoutError (TimeoutError)   the model did not answer in time
@@ -373,6 +377,24 @@ class SessionNotFoundError(ProtolinkError, LookupError):
     reason = "SESSION_NOT_FOUND"
 
 
+class ThreadNotFoundError(ProtolinkError, LookupError):
+    reason = "THREAD_NOT_FOUND"
+
+
+class TurnNotFoundError(ProtolinkError, LookupError):
+    reason = "TURN_NOT_FOUND"
+
+
+class ThreadBusyError(ProtolinkError):
+    """The thread has an active turn, and the new one was not to wait for it; `policy` has the policy."""
+
+    reason = "THREAD_BUSY"
+
+
+class TurnNotQueuedError(ProtolinkError):
+    reason = "TURN_NOT_QUEUED"
+
+
 class ModelError(ProtolinkError):
     """A call of a language model failed. `retry_after_s` is the provider's hint in seconds; None means no hint."""
 
@@ -597,6 +619,10 @@ RULES: MappingProxyType[str, Rule] = MappingProxyType(
         "BUDGET_EXCEEDED": Rule("FAILED_PRECONDITION", 429, -32603),
         "DELEGATION_CYCLE": Rule("FAILED_PRECONDITION", 400, -32602),
         "SESSION_NOT_FOUND": Rule("NOT_FOUND", 404, -32602),
+        "THREAD_NOT_FOUND": Rule("NOT_FOUND", 404, -32602),
+        "TURN_NOT_FOUND": Rule("NOT_FOUND", 404, -32602),
+        "THREAD_BUSY": Rule("FAILED_PRECONDITION", 409, -32602),
+        "TURN_NOT_QUEUED": Rule("FAILED_PRECONDITION", 409, -32602),
         "MODEL_FAILED": Rule("ABORTED", 502, -32603),
         "MODEL_UNAVAILABLE": Rule("UNAVAILABLE", 503, -32603, retryable=True),
         "MODEL_TIMEOUT": Rule("ABORTED", 504, -32603, retryable=True),

@@ -237,4 +237,19 @@ const (
 	// An approver denied the action, or its approval expired; the action was not started. The message
 	// has the approver's reason. Do not repeat it unchanged. gRPC code: FAILED_PRECONDITION.
 	ErrApprovalDenied Reason = "APPROVAL_DENIED"
+
+	// The session has no turn with this id. Check the id; do not retry. gRPC code: NOT_FOUND.
+	ErrTurnNotFound Reason = "TURN_NOT_FOUND"
+
+	// The session has no thread with this id. Start it with StartThread, or check the id. gRPC code:
+	// NOT_FOUND.
+	ErrThreadNotFound Reason = "THREAD_NOT_FOUND"
+
+	// The thread has an active turn, and the request forbids to wait for it. Retry after its end, or
+	// choose another policy. gRPC code: FAILED_PRECONDITION.
+	ErrThreadBusy Reason = "THREAD_BUSY"
+
+	// The turn is not in the queue any more: it has started or ended. Read the session. gRPC code:
+	// FAILED_PRECONDITION.
+	ErrTurnNotQueued Reason = "TURN_NOT_QUEUED"
 )

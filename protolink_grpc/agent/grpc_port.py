@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from google.protobuf.descriptor import ServiceDescriptor
-from plgrpc.v1 import agent_service_pb2, control_service_pb2
+from plgrpc.v1 import agent_service_pb2, control_service_pb2, session_service_pb2
 
 from protolink_grpc.agent.edge_settings import EdgeSettings
 from protolink_grpc.agent.identity import is_wildcard, public_url
@@ -12,6 +12,7 @@ from protolink_grpc.edges.grpc.agent_servicer import AgentServicer
 from protolink_grpc.edges.grpc.app import GrpcServer
 from protolink_grpc.edges.grpc.control_servicer import ControlServicer
 from protolink_grpc.edges.grpc.service_servicer import ServiceServicer
+from protolink_grpc.edges.grpc.session_servicer import SessionServicer
 from protolink_grpc.edges.grpc.typed_servicer import TypedServicer
 from protolink_grpc.logs import get_logger
 from protolink_grpc.models.card import AgentCard
@@ -55,13 +56,14 @@ class ServedAgent:
 
 
 def agent_services(served: ServedAgent) -> list[Service]:
-    """Create AgentService, ControlService, the typed service and the user's own. A2A's are created in `a2a_services`."""
+    """Create the services of `plgrpc.v1`, the typed service and the user's own. A2A's are created in `a2a_services`."""
     card = served.card
     agent = AgentServicer(served.service, lambda: card)
     control = ControlServicer(served.toolbox, served.service, served.control, redaction=served.redaction)
     services: list[Service] = [
         (agent_service_pb2.DESCRIPTOR.services_by_name["AgentService"], agent),
         (control_service_pb2.DESCRIPTOR.services_by_name["ControlService"], control),
+        (session_service_pb2.DESCRIPTOR.services_by_name["SessionService"], SessionServicer(served.service)),
     ]
     if served.typed is not None:
         typed = TypedServicer(served.typed, served.toolbox, served.service)

@@ -12,6 +12,7 @@ from itertools import islice
 from typing import Any, TypeVar
 from weakref import WeakMethod
 
+from protolink_grpc.agent.local_sessions import LocalSessions
 from protolink_grpc.auth.principal import LOCAL
 from protolink_grpc.client.port import (
     ApprovalAnswer,
@@ -180,6 +181,16 @@ class LocalAgent:
     @property
     def is_connected(self) -> bool:
         return True
+
+    @property
+    def sessions(self) -> LocalSessions:
+        return LocalSessions(
+            self._principal,
+            self._on_its_loop,
+            self._batches,
+            _read_events,
+            lambda task: submission_of_copy(task, "", TaskTarget.CREATE),
+        )
 
     async def card(self, timeout_s: float | None) -> AgentCard:
         return AgentCard.from_dict(self._find().card().to_dict())

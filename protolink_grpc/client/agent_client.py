@@ -4,8 +4,11 @@ Every request that starts work carries a request id, so a retry never starts a s
 the last received event, without gaps or duplicates.
 """
 
+from functools import cached_property
+
 from protolink_grpc.client.approval_calls import ApprovalCalls
 from protolink_grpc.client.control_calls import ControlCalls
+from protolink_grpc.client.session_calls import SessionCalls
 from protolink_grpc.client.sync_clients import SyncAgentClient
 from protolink_grpc.client.task_calls import TaskCalls
 
@@ -36,6 +39,11 @@ class AgentClient(TaskCalls, ApprovalCalls, ControlCalls):
     Every method raises the typed errors of `protolink_grpc.errors`: the agent's error, `UnavailableError` if the agent cannot be
     reached, or `DeadlineExceededError` after the timeout.
     """
+
+    @cached_property
+    def sessions(self) -> SessionCalls:
+        """The caller's sessions: conversations whose inputs wait for each other, and one stream of everything in them."""
+        return SessionCalls(self, self._agent)
 
     @property
     def sync(self) -> SyncAgentClient:

@@ -12,6 +12,7 @@ from plgrpc.v1 import agent_service_pb2_grpc, control_service_pb2_grpc, task_inp
 from plgrpc.v1 import control_service_pb2 as control
 
 from protolink_grpc.client.channel import ChannelOptions, call_stream, call_unary, is_connected, stub_to, typed_errors
+from protolink_grpc.client.grpc_sessions import RpcSessions
 from protolink_grpc.client.lru_map import LRUMap
 from protolink_grpc.client.port import (
     ApprovalAnswer,
@@ -126,6 +127,10 @@ class RpcAgent:
     def _control(self) -> Any:
         # The async stub, too.
         return self._stub_of(control_service_pb2_grpc.ControlServiceStub)
+
+    @property
+    def sessions(self) -> RpcSessions:
+        return RpcSessions(self.address, self._options, self._stub_of)
 
     async def _call(self, method: Any, request: Message, timeout_s: float | None) -> Any:
         return await call_unary(method, request, self.address, self._options, timeout_s)

@@ -1,8 +1,8 @@
-"""ControlService for agents of other systems, which do not have it. Every method raises UnimplementedError."""
+"""ControlService and SessionService for agents of other systems, which do not have them: UnimplementedError."""
 
 from collections.abc import AsyncGenerator
 
-from protolink_grpc.client.port import ApprovalAnswer, ApprovalFilter, ApprovalList
+from protolink_grpc.client.port import ApprovalAnswer, ApprovalFilter, ApprovalList, SessionPort
 from protolink_grpc.errors import UnimplementedError
 from protolink_grpc.models.action import ApprovalDecision
 from protolink_grpc.models.conversation import HistoryCompactionRequest, HistoryCompactionResult
@@ -37,6 +37,10 @@ class NoControlService:
         """Refuse a required last sequence. Raises UnimplementedError."""
         if expected:
             raise self.unsupported_error("its events have no sequence, so expected_sequence cannot be used")
+
+    @property
+    def sessions(self) -> SessionPort:
+        raise self.unsupported_error("sessions are not supported")
 
     async def report(self, task_id: str, run_id: str, timeout_s: float | None) -> RunReport:
         raise self.unsupported_error("run reports are not supported")

@@ -13,6 +13,7 @@ from protolink_grpc.models.events import RunEvent
 from protolink_grpc.models.lifecycle import TaskState
 from protolink_grpc.models.part import ToolCall, ToolOutput
 from protolink_grpc.models.report import RunReport
+from protolink_grpc.models.session import Session, SessionItem, SessionList, SessionPage, Thread, Turn, WhenBusy
 from protolink_grpc.models.state import StateOperationRequest, StateOperationResult
 from protolink_grpc.models.task import Task
 from protolink_grpc.models.task_target import TaskTarget
@@ -182,6 +183,76 @@ class AgentPort(Protocol):
     async def compact_history(
         self, request: HistoryCompactionRequest, timeout_s: float | None
     ) -> HistoryCompactionResult: ...
+
+    @property
+    def sessions(self) -> "SessionPort":
+        """The agent's sessions. Raises UnimplementedError for agents of other systems."""
+        ...
+
+
+class SessionPort(Protocol):
+    """The sessions of one agent: the methods of SessionService with values of `models`. `timeout_s` is that of AgentPort."""
+
+    async def create(
+        self, session_id: str, title: str, metadata: dict[str, Any], timeout_s: float | None
+    ) -> Session: ...
+
+    async def update(
+        self,
+        session_id: str,
+        title: str | None,
+        metadata: dict[str, Any] | None,
+        archived: bool | None,
+        timeout_s: float | None,
+    ) -> Session: ...
+
+    async def get(
+        self, session_id: str, thread_id: str, page_size: int, page_token: str, timeout_s: float | None
+    ) -> SessionPage: ...
+
+    async def find(
+        self, page_size: int, page_token: str, timeout_s: float | None, *, include_archived: bool
+    ) -> SessionList: ...
+
+    async def start_thread(self, session_id: str, thread_id: str, title: str, timeout_s: float | None) -> Thread: ...
+
+    async def submit(
+        self,
+        task: Task,
+        session_id: str,
+        thread_id: str,
+        turn_id: str,
+        *,
+        when_busy: WhenBusy,
+        timeout_s: float | None,
+    ) -> Turn:
+        """Submit a turn whose input is a task that has not been sent. Its id and session are ignored."""
+        ...
+
+    def stream(
+        self, session_id: str, turn_id: str, after: int, *, deltas: bool
+    ) -> AsyncGenerator[list[RunEvent], None]:
+        """Yield the events of a turn after a sequence of its task; 0 means from the beginning of the turn."""
+        ...
+
+    async def interrupt(
+        self,
+        session_id: str,
+        thread_id: str,
+        turn_id: str,
+        reason: str,
+        timeout_s: float | None,
+        *,
+        clear_queue: bool,
+    ) -> tuple[Turn, ...]: ...
+
+    async def promote(self, session_id: str, turn_id: str, timeout_s: float | None) -> Turn: ...
+
+    async def remove(self, session_id: str, turn_id: str, timeout_s: float | None) -> Turn: ...
+
+    def watch(self, session_id: str, after: int) -> AsyncGenerator[list[SessionItem], None]:
+        """Yield the events of the session after a position, in order and without an end."""
+        ...
 
 
 class ClientTransport(Protocol):

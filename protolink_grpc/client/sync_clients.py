@@ -13,8 +13,17 @@ from protolink_grpc.client.agent_access import S
 from protolink_grpc.client.sync import SyncFacade
 
 
+class SyncSessionCalls(SyncFacade):
+    """SessionCalls without `await`."""
+
+
 class SyncAgentClient(SyncFacade):
     """AgentClient without `await`."""
+
+    @property
+    def sessions(self) -> SyncSessionCalls:
+        """As `AgentClient.sessions`; its methods block, and its streams are iterators."""
+        return SyncSessionCalls(self._client.sessions)
 
     def stub(self, kind: Callable[[grpc.Channel], S], agent_url: str | None = None) -> S:
         """As `AgentClient.stub`; the methods of the stub block, and its streams are iterators."""

@@ -11,6 +11,7 @@ from protolink_grpc.client.agent_client import AgentClient
 from protolink_grpc.client.port import ApprovalAnswer, ApprovalList, TaskList
 from protolink_grpc.client.questions import Answer
 from protolink_grpc.client.registry_client import RegistryClient
+from protolink_grpc.client.session_calls import SessionCalls
 from protolink_grpc.client.task_calls import Target
 from protolink_grpc.models.action import Approval, ApprovalDecision, ApprovalState
 from protolink_grpc.models.card import AgentCard
@@ -21,11 +22,73 @@ from protolink_grpc.models.lifecycle import TaskState
 from protolink_grpc.models.message import Message
 from protolink_grpc.models.push_config import PushConfig
 from protolink_grpc.models.report import RunReport
+from protolink_grpc.models.session import Session, SessionItem, SessionList, SessionPage, Thread, Turn, WhenBusy
 from protolink_grpc.models.state import StateOperationRequest, StateOperationResult
 from protolink_grpc.models.task import Task
 from protolink_grpc.models.tool import ToolList
 from protolink_grpc.models.watch import StopAt
 from protolink_grpc.wire.registry import AgentChange, AgentFilter, InstanceStatus, RegisteredAgent
+
+class SyncSessionCalls:
+    def __init__(self, sessions: SessionCalls) -> None: ...
+    def create(
+        self,
+        session_id: str | None = None,
+        *,
+        title: str = "",
+        metadata: dict[str, Any] | None = None,
+        agent_url: str | None = None,
+    ) -> Session: ...
+    def update(
+        self,
+        session_id: str,
+        *,
+        title: str | None = None,
+        metadata: dict[str, Any] | None = None,
+        archived: bool | None = None,
+        agent_url: str | None = None,
+    ) -> Session: ...
+    def get(
+        self,
+        session_id: str,
+        *,
+        thread_id: str = "",
+        page_size: int = 0,
+        page_token: str = "",
+        agent_url: str | None = None,
+    ) -> SessionPage: ...
+    def list(
+        self, *, page_size: int = 0, page_token: str = "", include_archived: bool = False, agent_url: str | None = None
+    ) -> SessionList: ...
+    def start_thread(
+        self, session_id: str, thread_id: str | None = None, *, title: str = "", agent_url: str | None = None
+    ) -> Thread: ...
+    def submit(
+        self,
+        session_id: str,
+        message: Task | Message | str,
+        *,
+        thread_id: str = ...,
+        turn_id: str | None = None,
+        when_busy: WhenBusy | str = ...,
+        agent_url: str | None = None,
+    ) -> Turn: ...
+    def stream(
+        self, session_id: str, turn: Turn | str, *, deltas: bool = False, agent_url: str | None = None
+    ) -> Generator[RunEvent]: ...
+    def interrupt(
+        self,
+        session_id: str,
+        *,
+        thread_id: str = ...,
+        turn: Turn | str = "",
+        reason: str = "",
+        clear_queue: bool = False,
+        agent_url: str | None = None,
+    ) -> tuple[Turn, ...]: ...
+    def promote(self, session_id: str, turn: Turn | str, *, agent_url: str | None = None) -> Turn: ...
+    def remove(self, session_id: str, turn: Turn | str, *, agent_url: str | None = None) -> Turn: ...
+    def subscribe(self, session_id: str, *, after: int = 0, agent_url: str | None = None) -> Generator[SessionItem]: ...
 
 class SyncAgentClient:
     def __init__(self, client: AgentClient) -> None: ...
@@ -180,6 +243,8 @@ class SyncAgentClient:
     ) -> Generator[str]: ...
     def connect(self, agent_url: str | None = None) -> None: ...
     def get_agent_card(self, agent_url: str | None = None) -> AgentCard: ...
+    @property
+    def sessions(self) -> SyncSessionCalls: ...
     def stub(self, kind: Callable[[grpc.Channel], S], agent_url: str | None = None) -> S: ...
 
 class SyncRegistryClient:

@@ -17,7 +17,7 @@ from protolink_grpc.a2a.client.transport import CARD_PATH
 from protolink_grpc.client.grpc_web import GrpcWebAgent
 from protolink_grpc.client.http_channel import CONNECT_S, Sender
 from protolink_grpc.client.lru_map import LRUMap
-from protolink_grpc.client.port import AgentPort
+from protolink_grpc.client.port import AgentPort, SessionPort
 from protolink_grpc.client.sources import SourceOptions
 from protolink_grpc.client.timeouts import time_limit
 from protolink_grpc.compat.protolink.client.agent import CARD_PATH as PROTOLINK_CARD_PATH
@@ -187,12 +187,31 @@ async def _detect(peer: _Peer) -> AgentPort:
     )
 
 
-class _DetectedAgent:
+class _Forwarder:
+    """Passes each call on to an object that is found at the call."""
+
+    def __init__(self, find: Callable[[], Coroutine[Any, Any, Any]]) -> None:
+        self._find = find
+
+    def __getattr__(self, verb: str) -> Callable[..., Any]:
+        async def call(*arguments: Any, **named: Any) -> Any:
+            return await getattr(await self._find(), verb)(*arguments, **named)
+
+        async def stream(*arguments: Any, **named: Any) -> AsyncGenerator[Any, None]:
+            async with aclosing(getattr(await self._find(), verb)(*arguments, **named)) as items:
+                async for item in items:
+                    yield item
+
+        return stream if verb in _STREAMS else call
+
+
+class _DetectedAgent(_Forwarder):
     """An AgentPort for a URL. The first call detects the kind of agent; all calls are passed on to its client."""
 
     is_connected = False
 
     def __init__(self, detect: Callable[[], Coroutine[Any, Any, AgentPort]]) -> None:
+        super().__init__(self._agent)
         self._detect = detect
         self._found: AgentPort | None = None
 
@@ -201,13 +220,9 @@ class _DetectedAgent:
             self._found = await self._detect()
         return self._found
 
-    def __getattr__(self, verb: str) -> Callable[..., Any]:
-        async def call(*arguments: Any, **named: Any) -> Any:
-            return await getattr(await self._agent(), verb)(*arguments, **named)
+    @property
+    def sessions(self) -> _Forwarder:
+        async def find() -> SessionPort:
+            return (await self._agent()).sessions
 
-        async def stream(*arguments: Any, **named: Any) -> AsyncGenerator[Any, None]:
-            async with aclosing(getattr(await self._agent(), verb)(*arguments, **named)) as items:
-                async for item in items:
-                    yield item
-
-        return stream if verb in _STREAMS else call
+        return _Forwarder(find)

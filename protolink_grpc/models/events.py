@@ -76,6 +76,7 @@ class TaskSubmitted(EventPayload):
         principal: The owner of the task.
         session_id: Empty means the id of the task.
         context: The context that the caller sent; None if it sent none.
+        thread_id: Thread of the session; empty means `default`.
         encoded: The encoded messages, empty if not available. `wire` caches them here, so that each message is encoded once.
     """
 
@@ -87,6 +88,7 @@ class TaskSubmitted(EventPayload):
     session_id: str = field(default="", metadata=NOT_IN_JSON)
     context: RunContext | None = field(default=None, metadata=NOT_IN_JSON)
     encoded: tuple[bytes, ...] = field(default=(), compare=False, repr=False)
+    thread_id: str = field(default="", metadata=NOT_IN_JSON)
 
     @classmethod
     def of(cls, task: Task, principal: str = "", request_id: str = "") -> Self:

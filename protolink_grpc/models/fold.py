@@ -103,6 +103,7 @@ class TaskFold:
         "state",
         "suspended",
         "task_id",
+        "thread_id",
         "turn_artifact",
         "turn_change",
         "turn_message",
@@ -116,6 +117,7 @@ class TaskFold:
         self.principal = ""
         self.agent_name = ""
         self.session_id = ""
+        self.thread_id = ""
         self.run_id = ""
         self.run_ids: list[str] = []
         self.attempt = 0
@@ -229,6 +231,7 @@ class TaskFold:
         self.flow_from_caller = frozenset(task.flow_state)
         self.context = payload.context
         self.session_id = payload.session_id or self.task_id
+        self.thread_id = payload.thread_id
         self._add_messages(task.messages, payload.encoded)
         for artifact in task.artifacts:
             self._put_artifact(artifact)

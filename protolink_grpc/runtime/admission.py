@@ -32,6 +32,7 @@ from protolink_grpc.models.message import Message
 from protolink_grpc.models.part import FileContent, Part, ToolCall, ToolOutput
 from protolink_grpc.models.payload import Payload, PayloadRef, TypedMessage, UnknownForm
 from protolink_grpc.models.permissions import check_permissions, permissions_json
+from protolink_grpc.models.session import DEFAULT_THREAD
 from protolink_grpc.models.task import Task, stored_metadata
 from protolink_grpc.models.task_metadata import own_metadata
 from protolink_grpc.models.task_target import TaskTarget, finished_error
@@ -41,6 +42,7 @@ from protolink_grpc.runtime.log import Fact, LiveTask, unexpected_end_error
 from protolink_grpc.runtime.run import Run, RunHost
 from protolink_grpc.runtime.slots import Ticket
 from protolink_grpc.runtime.tasks import Tasks, not_found_error
+from protolink_grpc.storage.sessions import BESIDE_OTHERS, Opening
 
 
 @dataclass(slots=True)
@@ -58,6 +60,7 @@ class Submission:
         waiting_runs: Runs, of any agent, that wait for the end of this turn. Set by the service.
         trace: The caller's trace context. Set by the service.
         created_at: Time at which the caller created the task, ISO 8601; empty means now.
+        opening: How it begins its turn in the session; None means that of a task that was sent with a session.
         state: State of the caller's copy of the task. A new task must not be terminal; for an existing task the log decides.
     """
 
@@ -77,6 +80,7 @@ class Submission:
     created_at: str = ""
     waiting_runs: tuple[WaitingRun, ...] = ()
     trace: TraceContext | None = None
+    opening: Opening | None = None
 
     @property
     def size(self) -> int:
@@ -137,7 +141,7 @@ class Submission:
         context = self.context
         return context.run_id if context is not None and context.run_id not in fold.run_ids else ""
 
-    def opening(self, task_id: str, principal: str) -> TaskSubmitted:
+    def submitted(self, task_id: str, principal: str) -> TaskSubmitted:
         """Return the first event of the task that this submission creates.
 
         Raises:
@@ -158,10 +162,11 @@ class Submission:
                 context = replace(context, permissions=permissions_json(*rules))
             if not context.session_id:
                 context = replace(context, session_id=session_id)
-        return TaskSubmitted(task, principal, self.request_id, session_id, context, self.encoded)
+        thread_id = "" if self.opening is None or self.opening.thread_id == DEFAULT_THREAD else self.opening.thread_id
+        return TaskSubmitted(task, principal, self.request_id, session_id, context, self.encoded, thread_id)
 
     def additions(self, fold: TaskFold) -> list[Fact]:
-        """Return what this submission adds to an existing task, as facts. Raises as `opening`."""
+        """Return what this submission adds to an existing task, as facts. Raises as `submitted`."""
         added = [index for index, each in enumerate(self.messages) if each.id not in fold.message_ids]
         for index in added:
             _check_output_schemas(self.messages[index], index)
@@ -245,20 +250,42 @@ class Admission:
         if not submission.messages and not submission.artifacts:
             raise InvalidArgumentError("a new task needs a message", field="input.messages")
         submission.check_sequence(task_id, 0)
+        live, submitted = self._prepare(submission, task_id, principal)
+        try:
+            return await self._opened(self._begin(live, [submitted], principal, submission), to_end=to_end)
+        except SequenceConflictError:
+            # A task with this id already exists: continue it.
+            return await self._continue(submission, principal)
+
+    async def hold(self, submission: Submission, principal: str) -> str:
+        """Accept a new task that does not start until its turn leaves the queue of its thread, and return its id.
+
+        Raises:
+            TurnNotQueuedError: The thread has no active turn.
+            ProtolinkError: As `accept`.
+        """
+        if not self.is_open:
+            raise UnavailableError(f"agent {self._agent_name} is not accepting tasks", agent=self._agent_name)
+        if not submission.messages and not submission.artifacts:
+            raise InvalidArgumentError("a new task needs a message", field="input.messages")
+        task_id = new_task_id()
+        live, submitted = self._prepare(submission, task_id, principal)
+        await live.record([submitted], claim=True, held=True, opens=True)
+        return task_id
+
+    def _prepare(self, submission: Submission, task_id: str, principal: str) -> tuple[LiveTask, TaskSubmitted]:
+        """Return a new task and its first event. Raises as `Submission.submitted`, and DelegationCycleError."""
         live = self._tasks.new(task_id)
         live.fold.principal = principal
         live.fold.agent_name = self._agent_name
         live.fold.session_id = submission.session_id or task_id
+        live.opening = submission.opening or BESIDE_OTHERS
         if submission.context is not None:
             check_cycle(submission.context, self._agent_name)
         submission.set_caller(principal)
-        opening = submission.opening(task_id, principal)
-        live.fold.create_micros = micros_from_iso(opening.task.created_at, field="input.create_time")
-        try:
-            return await self._opened(self._begin(live, [opening], principal, submission), to_end=to_end)
-        except SequenceConflictError:
-            # A task with this id already exists: continue it.
-            return await self._continue(submission, principal)
+        submitted = submission.submitted(task_id, principal)
+        live.fold.create_micros = micros_from_iso(submitted.task.created_at, field="input.create_time")
+        return live, submitted
 
     async def _knows(self, submission: Submission, principal: str) -> bool:
         """Return whether the store has this request, or a task with this id: then the log decides the response."""
@@ -304,6 +331,7 @@ class Admission:
                 f"task {task_id} is {fold.state}; wait for it or cancel it", task_id=task_id, state=str(fold.state)
             )
         facts = submission.additions(fold)
+        live.opening = submission.opening or BESIDE_OTHERS
         try:
             run = self._begin(live, facts, principal, submission, cause="continued", scopes=submission.scopes)
             return await self._opened(run)

@@ -184,7 +184,7 @@ class DefaultHandler:
         result = await self._build_inference(settings.model, request, RunLoopHost(run, self._actions)).run()
         run.token.raise_if_cancelled()
         if conversations is not None:
-            await conversations.remember(run.session_id, f"{run.task_id}/{position}", result.messages)
+            await conversations.remember(run.conversation_id, f"{run.task_id}/{position}", result.messages)
         if result.content != "" or not result.files:
             await self._publish(task, run, position, Part.infer_output(result.content), None)
 
@@ -259,7 +259,7 @@ class DefaultHandler:
 
 async def _history(conversations: Conversations, run: Run, position: str) -> list[LLMMessage]:
     """Return the conversation before an inference: for a recovering run that of the first attempt, without later turns."""
-    messages = await conversations.history(run.session_id)
+    messages = await conversations.history(run.conversation_id)
     end = None if run.journal is None else run.journal.history_ends.get(position)
     if end is None:
         return messages

@@ -37,10 +37,11 @@ from protolink_grpc.models.events import (
     TextDelta,
 )
 from protolink_grpc.models.fold import AFFECTING, TaskFold
-from protolink_grpc.models.lifecycle import TERMINAL, TRANSITIONS, TaskState
+from protolink_grpc.models.lifecycle import INTERRUPTED, TERMINAL, TRANSITIONS, TaskState
 from protolink_grpc.storage.approvals import APPROVALS, ApprovalRow
-from protolink_grpc.storage.port import Append, RequestRecord, TaskHead, TaskStore
+from protolink_grpc.storage.port import HELD, Append, RequestRecord, TaskHead, TaskStore
 from protolink_grpc.storage.records import Put
+from protolink_grpc.storage.sessions import BESIDE_OTHERS, SessionAppend, owner_of
 from protolink_grpc.wire.actions import approval_to_pb
 from protolink_grpc.wire.events import EventEncoder, encode_envelope, replay
 
@@ -173,9 +174,13 @@ NO_OBSERVERS = AppendObservers()
 class LiveTask:
     """The fold of one task and the right to append to its log.
 
+    Args:
+        released: Called with the id of a held task that may start, after an append has ended the turn before it.
+
     Attributes:
         epoch: The epoch under which this process may append; 0 before the task exists.
         worker: Id of the worker that owns the task.
+        opening: How the next request begins its turn in the session of the task.
         running: A run of this process works on the task. It keeps its epoch: a later one means that the task was taken.
         size: Encoded bytes of the events in the fold.
     """
@@ -186,10 +191,12 @@ class LiveTask:
         "_encoder_run",
         "_lock",
         "_observers",
+        "_released",
         "_store",
         "agent_name",
         "epoch",
         "fold",
+        "opening",
         "running",
         "size",
         "worker",
@@ -203,16 +210,19 @@ class LiveTask:
         store: TaskStore,
         clock: Clock,
         observers: AppendObservers = NO_OBSERVERS,
+        released: Callable[[str], None] = lambda task_id: None,
     ) -> None:
         self.fold = TaskFold(task_id)
         self.agent_name = agent_name
         self.epoch = 0
         self.worker = ""
+        self.opening = BESIDE_OTHERS
         self.running = False
         self.size = 0
         self._store = store
         self._clock = clock
         self._observers = observers
+        self._released = released
         self._lock = AppendLock()
         self._encoder: EventEncoder | None = None
         self._encoder_run = ""
@@ -280,6 +290,8 @@ class LiveTask:
         run_id: str = "",
         request_id: str = "",
         claim: bool = False,
+        held: bool = False,
+        opens: bool = False,
         expected: int = 0,
     ) -> RequestRecord | None:
         """Append facts, all or none, and return after the commit.
@@ -288,6 +300,8 @@ class LiveTask:
             run_id: Run of the facts; empty means the latest run.
             request_id: Stored with the task's principal in the same transaction.
             claim: Make this process the owner of the task.
+            held: The task is new and must not start until it is released: see `HELD`.
+            opens: The facts are those of a request, which begins a turn.
             expected: Required last sequence of the log before the facts; 0 means any.
 
         Returns:
@@ -308,7 +322,8 @@ class LiveTask:
                 if expected and expected != self.fold.sequence:
                     break
                 try:
-                    return await self._record(facts, run_id or self.fold.run_id, request_id, claim)
+                    worker = HELD if held else self._store.worker if claim else None
+                    return await self._record(facts, run_id or self.fold.run_id, request_id, worker, opens)
                 except SequenceConflictError:
                     if not self.fold.sequence:
                         raise
@@ -320,7 +335,10 @@ class LiveTask:
         finally:
             self._lock.release()
 
-    async def _record(self, facts: Sequence[Fact], run_id: str, request_id: str, claim: bool) -> RequestRecord | None:
+    async def _record(
+        self, facts: Sequence[Fact], run_id: str, request_id: str, owner: str | None, opens: bool
+    ) -> RequestRecord | None:
+        """As `record`, once. `owner` is the worker that takes the task; None leaves it unchanged."""
         fold = self.fold
         micros = self._clock.micros()
         expected = sequence = fold.sequence
@@ -364,11 +382,8 @@ class LiveTask:
         size = sum(map(len, frames))
         if size > MAX_EVENT_BYTES:
             _check_sizes(facts, frames)
-        records: Sequence[Put] = ()
-        if asks or (ended and fold.asked):
-            payloads = [payload_of(fact) for fact in facts]
-            records = [Put(APPROVALS, row) for row in approval_rows(fold, self.agent_name, payloads, micros, run_id)]
-        epoch, worker = (self.epoch + 1, self._store.worker) if claim else (self.epoch, self.worker)
+        records = self._approval_records(facts, micros, run_id) if asks or (ended and fold.asked) else ()
+        epoch, worker = (self.epoch, self.worker) if owner is None else (self.epoch + 1, owner)
         head = TaskHead(
             fold.task_id,
             fold.principal,
@@ -385,12 +400,35 @@ class LiveTask:
             artifacts + len(new_artifacts),
             reason,
         )
-        known = await self._store.append(Append(head, frames, expected, self.epoch, request_id, records))
+        session = None if fold.session_id == fold.task_id else self._session_append(head, len(facts), opens)
+        known = await self._store.append(Append(head, frames, expected, self.epoch, request_id, records, session))
         if known is not None:
             return known
         self.epoch, self.worker, self.size = epoch, worker, self.size + size
         self._apply(facts, micros, run_id)
+        if session is not None and session.released:
+            self._released(session.released)
         return None
+
+    def _approval_records(self, facts: Sequence[Fact], micros: int, run_id: str) -> Sequence[Put]:
+        payloads = [payload_of(fact) for fact in facts]
+        return [Put(APPROVALS, row) for row in approval_rows(self.fold, self.agent_name, payloads, micros, run_id)]
+
+    def _session_append(self, head: TaskHead, count: int, opens: bool) -> SessionAppend:
+        """Return what an append of `count` facts changes in the session. `head` is that after the append."""
+        state = head.state
+        changes = state is not self.fold.state
+        return SessionAppend(
+            owner_of(self.agent_name, head.principal),
+            head.session_id,
+            head.task_id,
+            head.sequence - count + 1,
+            count,
+            head.update_micros,
+            self.opening if opens else None,
+            changes and state is TaskState.WORKING,
+            (state, head.reason) if changes and (state in TERMINAL or state in INTERRUPTED) else None,
+        )
 
     def _apply(self, facts: Sequence[Fact], micros: int, run_id: str) -> None:
         """Apply committed facts to the fold, and notify the observers."""

@@ -430,6 +430,7 @@ class Run(Emitter):
             run_id=self.run_id,
             request_id=self._request_id,
             claim=True,
+            opens=bool(self._opening),
             expected=self._expected_sequence,
         )
 
@@ -585,6 +586,15 @@ class Run(Emitter):
     @property
     def session_id(self) -> str:
         return self.live.fold.session_id
+
+    @property
+    def conversation_id(self) -> str:
+        """Id of the conversation that models see: that of the session, or of the session's thread.
+
+        Ids have no line breaks, so a thread is never mistaken for a session.
+        """
+        fold = self.live.fold
+        return f"{fold.session_id}\n{fold.thread_id}" if fold.thread_id else fold.session_id
 
     @property
     def agent_name(self) -> str:

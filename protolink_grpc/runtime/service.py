@@ -38,11 +38,12 @@ from protolink_grpc.runtime.live_text import LiveTexts
 from protolink_grpc.runtime.log import AppendObserver, AppendObservers, LiveTask
 from protolink_grpc.runtime.recovery import Lease, OrphanRecovery, Recovery, this_worker
 from protolink_grpc.runtime.run import Controls, Handler, Run, RunActions, RunHost
+from protolink_grpc.runtime.sessions import SessionService
 from protolink_grpc.runtime.slots import RunSlots
 from protolink_grpc.runtime.tasks import Tasks, WarmTasks, not_found_error
 from protolink_grpc.runtime.watch import LogWatcher, ReadStart
 from protolink_grpc.storage.approvals import ApprovalQuery, ApprovalRow
-from protolink_grpc.storage.port import ForeignListener, TaskHead, TaskPage, TaskQuery, TaskStore
+from protolink_grpc.storage.port import HELD, ForeignListener, TaskHead, TaskPage, TaskQuery, TaskStore
 from protolink_grpc.storage.records import Page
 from protolink_grpc.storage.webhooks import WebhookRows
 
@@ -236,6 +237,7 @@ class TaskService:
             is_stopped=lambda: self._stopped,
         )
         self.webhooks = WebhookRows(agent_name, store)
+        self.sessions = SessionService(self._tasks, self._admission, self._watching, self.cancel, self.watch)
         self._approvals = ApprovalService(
             agent_name,
             store,
@@ -610,7 +612,7 @@ class TaskService:
             raise not_found_error(task_id)
         if fold.state is TaskState.CANCELED:
             return fold
-        elsewhere = run is None and fold.state not in INTERRUPTED and live.worker != self.store.worker
+        elsewhere = run is None and fold.state not in INTERRUPTED and live.worker not in (self.store.worker, HELD)
         try:
             if run is not None or elsewhere:
                 await live.record([cancellation])

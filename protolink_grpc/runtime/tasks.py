@@ -22,6 +22,7 @@ class Tasks:
 
     Attributes:
         runs: The runs of this process, by task id.
+        on_released: Called with the id of a held task that may start.
     """
 
     def __init__(
@@ -42,6 +43,7 @@ class Tasks:
         self._by_run_id: dict[str, Run] = {}
         self._observers = observers
         self._is_lease_held = is_lease_held
+        self.on_released: Callable[[str], None] = lambda task_id: None
 
     # -- runs ------------------------------------------------------------------------------------------------------------
 
@@ -106,7 +108,12 @@ class Tasks:
     def new(self, task_id: str) -> LiveTask:
         """Return a task without events."""
         return LiveTask(
-            task_id, agent_name=self.agent_name, store=self.store, clock=self.clock, observers=self._observers
+            task_id,
+            agent_name=self.agent_name,
+            store=self.store,
+            clock=self.clock,
+            observers=self._observers,
+            released=self.on_released,
         )
 
     async def head(self, task_id: str, principal: str) -> TaskHead:

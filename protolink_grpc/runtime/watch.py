@@ -4,9 +4,11 @@ A writer never waits for a reader. A reader is one generator for its whole strea
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
 from protolink_grpc.errors import StoreError, UnavailableError
 from protolink_grpc.models.lifecycle import TERMINAL
@@ -58,8 +60,8 @@ class LogWatcher:
         self._runs_here = runs_here
         self._is_stopped = is_stopped
         self._reading = 0
-        self._waits: dict[object, ReadStart] = {}
-        """Where each waiting reader is. A reader that an append has woken is here until it runs."""
+        self._waits: dict[object, Callable[[], Awaitable[bool]]] = {}
+        """For each waiting reader, whether it lacks stored events. A reader that an append has woken is here until it runs."""
         self._moved: asyncio.Event | None = None
         """Set when a reader begins or ends to wait, and when it leaves; None until `finish` is called."""
 
@@ -175,11 +177,14 @@ class LogWatcher:
 
     async def _any_behind(self) -> bool:
         """Return whether a waiting reader lacks stored events. It reads them soon, because each append wakes its readers."""
-        for reader in list(self._waits.values()):
-            head = await self._store.head(reader.task_id)
-            if head is not None and head.sequence > reader.after:
+        for is_behind in list(self._waits.values()):
+            if await is_behind():
                 return True
         return False
+
+    async def _has_grown(self, task_id: str, after: int) -> bool:
+        head = await self._store.head(task_id)
+        return head is not None and head.sequence > after
 
     def _notice_move(self) -> None:
         if self._moved is not None:
@@ -191,25 +196,35 @@ class LogWatcher:
         Raises:
             UnavailableError: The service was stopped: the log does not grow in this process any more.
         """
+        await self.wait(self._store.wait(task_id, after), partial(self._has_grown, task_id, after))
+
+    async def wait(self, change: Coroutine[Any, Any, None], is_behind: Callable[[], Awaitable[bool]]) -> None:
+        """Wait for a change in the store. Called between `enter` and `leave`.
+
+        Args:
+            is_behind: Returns whether the reader lacks stored events.
+
+        Raises:
+            UnavailableError: The service was stopped.
+        """
         # Checked before the wait, too: a store that others still use stays open, and wakes only readers that wait when the
         # service leaves it.
-        self._require_running()
+        if self._is_stopped():
+            change.close()
+            raise self.stopped_error()
         reader = object()
-        self._waits[reader] = ReadStart(task_id, after)
+        self._waits[reader] = is_behind
         self._notice_move()
         try:
-            await self._store.wait(task_id, after)
+            await change
         finally:
             del self._waits[reader]
             self._notice_move()
-        self._require_running()
+        if self._is_stopped():
+            raise self.stopped_error()
 
     def stopped_error(self) -> UnavailableError:
         return UnavailableError(f"agent {self._agent_name} was stopped", agent=self._agent_name)
-
-    def _require_running(self) -> None:
-        if self._is_stopped():
-            raise self.stopped_error()
 
     async def _has_ended(self, task_id: str, after: int) -> bool:
         """Return whether the log is complete and read to its end."""

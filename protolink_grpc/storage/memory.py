@@ -2,7 +2,8 @@
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, TypeVar
 
 from protolink_grpc.errors import LeaseLostError, SequenceConflictError, TaskNotFoundError
@@ -11,6 +12,7 @@ from protolink_grpc.models.ids import new_uuid
 from protolink_grpc.models.lifecycle import INTERRUPTED, TERMINAL, is_terminal
 from protolink_grpc.storage.memory_records import MemoryRecords
 from protolink_grpc.storage.port import (
+    HELD,
     Append,
     CommitTotals,
     ForeignListener,
@@ -87,7 +89,7 @@ class MemoryStore:
         self._owned: dict[str, _TaskGroup] = {}
         self._all = _TaskGroup()
         self._requests: dict[tuple[str, str, str], RequestRecord] = {}
-        self._records = MemoryRecords(self._is_finished)
+        self._records = MemoryRecords(self._is_finished, self._release_task)
         self._waiters = Waiters()
         self._change_waiters = Waiters()
 
@@ -106,8 +108,8 @@ class MemoryStore:
                 return existing
         entry = self._entries.get(head.task_id)
         self._check_fence(entry, append)
-        if append.records:
-            self._records.change(lambda records: put_all(records, append.records))
+        if append.records or append.within is not None:
+            self._records.change(partial(_change_records, append))
         if entry is None:
             entry = self._entries[head.task_id] = _Entry(head)
         entry.head = head
@@ -135,7 +137,7 @@ class MemoryStore:
         if rank:
             owned.forgettable[rank][head.task_id] = self._all.forgettable[rank][head.task_id] = None
         self._waiters.wake(head.task_id)
-        if append.records:
+        if append.records or append.within is not None:
             self._wake_watchers()
         return None
 
@@ -153,6 +155,11 @@ class MemoryStore:
     def _is_finished(self, task_id: str, sequence: int) -> bool | None:
         entry = self._entries.get(task_id)
         return None if entry is None else is_terminal(entry.head.state) and entry.head.sequence <= sequence
+
+    def _release_task(self, task_id: str) -> None:
+        entry = self._entries.get(task_id)
+        if entry is not None and entry.head.worker == HELD:
+            entry.head = replace(entry.head, worker="")
 
     def _make_room(self, owned: _TaskGroup) -> None:
         while len(self._entries) > self._max_tasks or self._all.size > self._max_bytes:
@@ -233,7 +240,10 @@ class MemoryStore:
             self._change_waiters.wake(scope)
 
     async def wait_change(self, kind: Kind[Any], scope: str, after: int) -> None:
-        if self._records.revisions(kind, scope).latest <= after:
+        await self.wait_until(kind, scope, lambda records: records.revisions(kind, scope).latest > after)
+
+    async def wait_until(self, kind: Kind[Any], scope: Any, is_changed: Callable[[Records], bool]) -> None:
+        if not self._records.view(is_changed):
             await self._change_waiters.wait((kind.name, scope))
 
     async def claim(self, kind: Kind[R], scope: str) -> list[R]:
@@ -252,6 +262,12 @@ class MemoryStore:
 
     async def orphans(self, agent_name: str) -> list[TaskHead]:
         return []
+
+
+def _change_records(append: Append, records: Records) -> None:
+    put_all(records, append.records)
+    if append.within is not None:
+        append.within(records)
 
 
 _RANKS = dict.fromkeys(TERMINAL, 1) | dict.fromkeys(INTERRUPTED, 2)

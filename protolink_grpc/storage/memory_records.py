@@ -31,11 +31,16 @@ class MemoryRecords:
     """Implements `Records`; one transaction at a time.
 
     Args:
-        is_finished: As `Records.is_finished`, for stores that have tasks.
+        is_finished, release_task: As those of `Records`, for stores that have tasks.
     """
 
-    def __init__(self, is_finished: Callable[[str, int], bool | None] = lambda task_id, sequence: None) -> None:
+    def __init__(
+        self,
+        is_finished: Callable[[str, int], bool | None] = lambda task_id, sequence: None,
+        release_task: Callable[[str], None] = lambda task_id: None,
+    ) -> None:
         self._is_finished = is_finished
+        self._release_task = release_task
         self._lock = threading.RLock()
         self._scopes: defaultdict[tuple[str, Any], _Scope] = defaultdict(_Scope)
         self._of_tasks: dict[str, dict[tuple[str, Key], Kind[Any]]] = {}
@@ -102,6 +107,8 @@ class MemoryRecords:
             self._revisions[kind.name, key[0]] = replace(revisions, latest=revisions.latest + 1)
             self._changed.add((kind.name, key[0]))
             record = replace(record, revision=revisions.latest + 1)  # type: ignore[type-var]  # a dataclass
+        elif kind.waited:
+            self._changed.add((kind.name, key[0]))
         self._set(kind, key, record)
         return _without_lazy_fields(kind, record)
 
@@ -134,6 +141,9 @@ class MemoryRecords:
 
     def is_finished(self, task_id: str, sequence: int) -> bool | None:
         return self._is_finished(task_id, sequence)
+
+    def release_task(self, task_id: str) -> None:
+        self._release_task(task_id)
 
     # -- Changes ---------------------------------------------------------------------------------------------------------
 

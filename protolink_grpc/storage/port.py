@@ -6,10 +6,13 @@ and records (see `records`). It is used from one event loop.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Final, Protocol
 
 from protolink_grpc.models.lifecycle import TaskState
-from protolink_grpc.storage.records import Put, RecordStore
+from protolink_grpc.storage.records import Put, Records, RecordStore
+
+HELD: Final = "held"
+"""The worker of a submitted task that must not start yet. It is not an orphan, and any worker may end it."""
 
 
 # Not frozen although it is never changed, because creating a frozen one costs three times as much, twice per request.
@@ -61,6 +64,7 @@ class Append:
         expected_epoch: Required epoch of the head; one less than `head.epoch` takes the task over.
         request_id: Stored atomically with the head's agent and principal; empty stores nothing.
         records: Stored atomically with the events.
+        within: Called in the same transaction, possibly more than once. An error that it raises refuses the append.
     """
 
     head: TaskHead
@@ -69,6 +73,7 @@ class Append:
     expected_epoch: int
     request_id: str = ""
     records: Sequence[Put] = ()
+    within: Callable[[Records], None] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +169,7 @@ class LogStore(Protocol):
             SequenceConflictError: The log has another last sequence: another writer appended to it or created the task.
             LeaseLostError: The epoch differs: another worker has the task.
             TaskNotFoundError: The task does not exist, and `expected_sequence` is not 0.
-            ProtolinkError: The merge of one of the records refused.
+            ProtolinkError: The merge of one of the records, or `within`, refused.
             StoreError: The disk is full, read-only or gone. Nothing was appended.
         """
 
@@ -198,7 +203,7 @@ class Leases(Protocol):
         """
 
     async def orphans(self, agent_name: str) -> list[TaskHead]:
-        """Return the heads of tasks that are submitted or working and whose worker is dead, oldest first."""
+        """Return the heads of tasks that are submitted or working and whose worker is dead, oldest first; no held ones."""
 
 
 class TaskStore(LogStore, Leases, RecordStore, Protocol):

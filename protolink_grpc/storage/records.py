@@ -31,6 +31,7 @@ class Kind(Generic[R]):
         task: Field with the id of the task that a record belongs to: the record is dropped with the task. Empty means none.
         watched: Whether changes are ordered by revision within a scope, and readers can wait for them. The dataclass has a field
             `revision`, set by the store.
+        waited: Whether readers can wait for changes within a scope (`RecordStore.wait_until`). Always true for watched kinds.
         claimed: Whether each record has one live worker. The dataclass has the fields `worker` (empty for none) and `done` (for
             records that need no worker any more).
         merge: Called for a put of an existing record with the existing and the new one. It returns the record to store, or raises a
@@ -45,6 +46,7 @@ class Kind(Generic[R]):
     lazy: tuple[str, ...] = ()
     task: str = ""
     watched: bool = False
+    waited: bool = False
     claimed: bool = False
     merge: Callable[[R, R], R] | None = None
 
@@ -143,6 +145,9 @@ class Records(Protocol):
 
         Nothing is appended to the task before the transaction ends."""
 
+    def release_task(self, task_id: str) -> None:
+        """Let any worker take a held task: see `HELD`."""
+
 
 def put_all(records: Records, puts: Sequence[Put]) -> None:
     for each in puts:
@@ -180,6 +185,9 @@ class RecordStore(Protocol):
 
     async def wait_change(self, kind: Kind[Any], scope: str, after: int) -> None:
         """Wait for a change with a revision > `after`. May return early; the caller then reads and waits again."""
+
+    async def wait_until(self, kind: Kind[Any], scope: Any, is_changed: Callable[[Records], bool]) -> None:
+        """Wait for a change of a waited kind within a scope, unless `is_changed` returns true. May return early."""
 
     async def claim(self, kind: Kind[R], scope: str) -> list[R]:
         """Claim the unfinished records whose worker is dead or missing, in order. Two workers never get the same one."""

@@ -355,12 +355,12 @@ def _encode_submitted(payload: ev.TaskSubmitted) -> bytes:
         MESSAGES_TAG, payload.encoded
     )
     owner = _PRINCIPAL_TAG + sized_id(payload.principal) if payload.principal else b""
-    owner += text_field(_REQUEST_TAG, payload.request_id)
+    owner += text_field(_REQUEST_TAG, payload.request_id) + text_field(_THREAD_TAG, payload.thread_id)
     return b"".join((_FRAME_TAG, varint(len(task)), task, owner))
 
 
-_PRINCIPAL_TAG, _REQUEST_TAG = (
-    tag(pb.TaskSubmitted.DESCRIPTOR.fields_by_name[name].number) for name in ("principal", "request_id")
+_PRINCIPAL_TAG, _REQUEST_TAG, _THREAD_TAG = (
+    tag(pb.TaskSubmitted.DESCRIPTOR.fields_by_name[name].number) for name in ("principal", "request_id", "thread_id")
 )
 
 

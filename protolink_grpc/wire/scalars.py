@@ -142,6 +142,17 @@ def varint(value: int) -> bytes:
     return _encode_varint(value)
 
 
+def read_varint(data: bytes, at: int) -> tuple[int, int]:
+    """Read a varint of valid protobuf data. Returns it, and the position after it."""
+    value = shift = 0
+    while True:
+        byte = data[at]
+        value |= (byte & 0x7F) << shift
+        at, shift = at + 1, shift + 7
+        if byte < 0x80:
+            return value, at
+
+
 def enum_varint(number: int) -> bytes:
     """Encode a number of an enum; a negative one as its 64 bits, in ten bytes. Source: protobuf's encoding guide."""
     return varint(number & 0xFFFF_FFFF_FFFF_FFFF)

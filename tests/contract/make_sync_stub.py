@@ -14,13 +14,14 @@ from textwrap import indent
 
 import protolink_grpc.client.agent_client as agent_client
 import protolink_grpc.client.registry_client as registry_client
-from protolink_grpc.client import sync_clients
+from protolink_grpc.client import session_calls, sync_clients
 from protolink_grpc.llms import base, sync_llm
 
 CLIENTS = Path(sync_clients.__file__).with_suffix(".pyi")
 LLMS = Path(sync_llm.__file__).with_suffix(".pyi")
 STUBS = {
     CLIENTS: {
+        "SyncSessionCalls": (session_calls.SessionCalls, "sessions"),
         "SyncAgentClient": (agent_client.AgentClient, "client"),
         "SyncRegistryClient": (registry_client.RegistryClient, "client"),
     },
@@ -50,8 +51,8 @@ def stub(path: Path) -> str:
         own = ast.parse(path.with_suffix(".py").read_text())
         for method in _own_methods(own, name):
             used = {each.id for each in ast.walk(method) if isinstance(each, ast.Name)}
-            imports |= {(module, each) for each, module in _origins(own, "").items() if each in used}
-            body += f"    {ast.unparse(method)}\n".replace("\n    ", "\n        ")
+            imports |= {(module, each) for each, module in _origins(own, "").items() if module and each in used}
+            body += indent(f"{ast.unparse(method)}\n", "    ")
         classes.append(f"class {name}:\n    def __init__(self, {argument}: {kind.__name__}) -> None: ...\n{body}")
     lines = [f"import {name}" if module == name else f"from {module} import {name}" for module, name in sorted(imports)]
     return _formatted(path, HEADER + "\n".join(lines) + "\n\n" + "\n".join(classes))

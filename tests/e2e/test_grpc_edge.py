@@ -204,6 +204,7 @@ async def test_reflection_lets_a_stranger_list_build_and_call(worker: Worker) ->
     assert services == {
         AGENT_SERVICE,
         CONTROL_SERVICE,
+        "plgrpc.v1.SessionService",
         "lf.a2a.v1.A2AService",
         "a2a.v1.A2AService",
         "grpc.health.v1.Health",

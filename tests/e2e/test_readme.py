@@ -1,5 +1,6 @@
 """Every snippet of the README runs, in the order in which a reader meets them."""
 
+import ast
 import asyncio
 import json
 import os
@@ -8,6 +9,7 @@ import shutil
 import socket
 import subprocess
 import sys
+import textwrap
 from collections.abc import Iterator
 from contextlib import aclosing
 from dataclasses import dataclass, fields
@@ -283,6 +285,17 @@ async def test_the_flow_of_the_readme_merges_two_reviews() -> None:
         exec(code, names)
         task = await names["agent"].run_task("a poem")
     assert task.messages[-1].text == "2 reviews: fine, fine"
+
+
+async def test_the_session_of_the_documents_has_a_queue_and_one_stream(capsys: pytest.CaptureFixture[str]) -> None:
+    page = (ROOT / "docs/sessions.md").read_text()
+    program, stream = re.findall(r"^```python\n(.*?)^```", page, re.DOTALL | re.MULTILINE)
+    # The second block continues the first one, within its `async with`.
+    code = compile(program + textwrap.indent(stream, "    "), "sessions.md", "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+    await eval(code, {})
+    printed = capsys.readouterr().out
+    assert "('train', 'completed')" in printed
+    assert "1 SessionCreated\n2 TurnSubmitted\n" in printed
 
 
 async def test_the_observer_in_the_documents_counts_actions() -> None:

@@ -18,15 +18,30 @@ from hypothesis import strategies as st
 
 from protolink_grpc.errors import InvalidArgumentError
 from protolink_grpc.models import events as ev
+from protolink_grpc.models import session
 from protolink_grpc.models.cost import Cost
 from protolink_grpc.models.json_form import inner_of, own_fields
 from protolink_grpc.models.json_value import from_json, to_json
 from protolink_grpc.models.kinds import Kind
 from protolink_grpc.models.lifecycle import StateChange, TaskState
 from protolink_grpc.models.part import RouteDecision, ToolOutput
+from protolink_grpc.models.session import Session, Thread, Turn, TurnState, WhenBusy
 from protolink_grpc.models.state import StateStoreReport
 from protolink_grpc.models.watch import WatchPosition
-from protolink_grpc.wire import actions, cards, context, parts, payloads, registry, state, tasks, tools, usage, watch
+from protolink_grpc.wire import (
+    actions,
+    cards,
+    context,
+    parts,
+    payloads,
+    registry,
+    sessions,
+    state,
+    tasks,
+    tools,
+    usage,
+    watch,
+)
 from protolink_grpc.wire.compile import Codec, Computed, LeftOut, Special
 from protolink_grpc.wire.values import FAILURE
 
@@ -39,6 +54,47 @@ REQUEST = {
     "created_at": values.NOON,
 }
 """What the event says of an approval request."""
+
+FULL_TURN = Turn(
+    *("turn", "side", "task", 1, TurnState.ENDED, TaskState.FAILED, "why", 2, values.NOON, values.NOON),
+    when_busy=WhenBusy.REJECT,
+)
+FULL_THREAD = Thread("side", "Side", values.NOON)
+policies = st.sampled_from(WhenBusy)
+threads = st.builds(Thread, values.names, values.texts, st.none() | values.times)
+results = st.sampled_from([state for state in TaskState if state is not TaskState.UNKNOWN])
+turns = st.builds(
+    Turn,
+    *(values.names, values.names, values.names, values.counts, st.sampled_from(TurnState), st.none() | results),
+    *(values.texts, values.counts, st.none() | values.times, st.none() | values.times, policies),
+)
+SESSION_EVENTS: dict[type, tuple[Any, st.SearchStrategy[Any]]] = {
+    session.SessionCreated: (
+        session.SessionCreated("t", values.FACTS),
+        st.builds(session.SessionCreated, values.texts, values.objects),
+    ),
+    session.SessionUpdated: (
+        session.SessionUpdated("t", values.FACTS, True),
+        st.builds(session.SessionUpdated, values.texts, values.objects, st.booleans()),
+    ),
+    session.ThreadStarted: (
+        session.ThreadStarted("side", "Side"),
+        st.builds(session.ThreadStarted, values.names, values.texts),
+    ),
+    session.TurnSubmitted: (
+        session.TurnSubmitted("turn", "side", "task", 1, True, WhenBusy.INTERRUPT, True),
+        st.builds(
+            session.TurnSubmitted,
+            *(values.names, values.names, values.names, values.counts, st.booleans(), policies, st.booleans()),
+        ),
+    ),
+    session.TurnPromoted: (session.TurnPromoted("turn"), st.builds(session.TurnPromoted, values.names)),
+    session.TurnStarted: (session.TurnStarted("turn"), st.builds(session.TurnStarted, values.names)),
+    session.TurnEnded: (
+        session.TurnEnded("turn", TaskState.FAILED, "why"),
+        st.builds(session.TurnEnded, values.names, results, values.texts),
+    ),
+}
 
 VALUES: dict[Codec[Any, Any], tuple[Any, st.SearchStrategy[Any]]] = {
     FAILURE: (values.FULL_FAILURE, values.whole_failures),
@@ -98,6 +154,17 @@ VALUES: dict[Codec[Any, Any], tuple[Any, st.SearchStrategy[Any]]] = {
         replace(values.FULL_REQUEST, **REQUEST),
         values.approval_requests.map(lambda request: replace(request, **REQUEST)),
     ),
+    sessions.THREAD: (FULL_THREAD, threads),
+    sessions.TURN: (FULL_TURN, turns),
+    sessions.SESSION: (
+        Session("s", "t", values.FACTS, True, 1, values.NOON, values.NOON, (FULL_THREAD,), (FULL_TURN,), 2),
+        st.builds(
+            Session,
+            *(values.names, values.texts, values.objects, st.booleans(), values.counts, values.times, values.times),
+            *(st.tuples(threads), st.tuples(turns), values.counts),
+        ),
+    ),
+    **{codec: SESSION_EVENTS[codec.cls] for codec in sessions.PAYLOADS.values()},
     **{codec: (PAYLOADS[codec.cls], values.PAYLOADS[codec.cls]) for codec in payloads.CODECS},
 }
 """A value with every field set, and arbitrary ones."""
@@ -157,7 +224,8 @@ OTHER_JSON = {
     *payloads.CODECS,  # `test_reports_events` has whole events
     *(cards.CARD, cards.INTERFACE),  # an empty field is the default in JSON: see `test_registry_cards`
     *(registry.FILTER, registry.INSTANCE_STATUS, registry.REGISTERED_AGENT, registry.AGENT_CHANGE),
-    watch.POSITION,  # no JSON form, like those of the registry
+    watch.POSITION,  # no JSON form, like those of the registry and of sessions
+    *(sessions.THREAD, sessions.TURN, sessions.SESSION, *sessions.PAYLOADS.values()),
 }
 
 

@@ -68,7 +68,7 @@ def test_a_rule_that_cannot_be_read_is_refused_by_its_path(permissions: dict[str
     assert refused.value.field == f"context.permissions.{field}"
     task = RunContext(permissions=permissions).attach_to_task(Task.create("go"))
     with pytest.raises(InvalidArgumentError) as refused:
-        Submission.of(task).opening("task", "ada")
+        Submission.of(task).submitted("task", "ada")
     assert refused.value.field == f"input.options.permissions.{field}"
 
 

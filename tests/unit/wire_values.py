@@ -357,7 +357,11 @@ whole_failures = st.recursive(
 strategies = st.sampled_from(["", "recent", "tokens", "summary", "unknown-77"])
 causes = st.sampled_from(["", "submitted", "continued", "recovered", "unknown-77"])
 PAYLOADS: dict[type, st.SearchStrategy[Any]] = {
-    ev.TaskSubmitted: st.builds(ev.TaskSubmitted.of, tasks(), texts, texts),
+    ev.TaskSubmitted: st.builds(
+        lambda submitted, thread_id: replace(submitted, thread_id=thread_id),
+        st.builds(ev.TaskSubmitted.of, tasks(), texts, texts),
+        texts,
+    ),
     ev.TaskStatusChanged: st.builds(
         ev.TaskStatusChanged,
         *(states, states, st.none() | whole_failures, texts, small_counts, causes, st.none() | contexts),
@@ -528,7 +532,7 @@ FULL_FAILURE = Failure(
 def full_payloads() -> dict[type, Any]:
     """One of each kind, every field set to something that is not its default."""
     return {
-        ev.TaskSubmitted: ev.TaskSubmitted.of(full_task(), "ada", "request"),
+        ev.TaskSubmitted: replace(ev.TaskSubmitted.of(full_task(), "ada", "request"), thread_id="side"),
         ev.TaskStatusChanged: ev.TaskStatusChanged(
             *(TaskState.SUBMITTED, TaskState.WORKING, FULL_FAILURE, "why", 2, "continued", FULL_CONTEXT, FULL_USAGE),
             ev.Worker("w", "1.0", "h"),

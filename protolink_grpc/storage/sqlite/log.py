@@ -20,6 +20,7 @@ from protolink_grpc.storage.port import (
     limit_bytes,
 )
 from protolink_grpc.storage.records import put_all
+from protolink_grpc.storage.sessions import KINDS as SESSION_KINDS
 from protolink_grpc.storage.sqlite.file import Schema
 from protolink_grpc.storage.sqlite.records import SCOPES, SQLiteRecords, tables_of
 from protolink_grpc.storage.webhooks import WEBHOOKS
@@ -53,7 +54,7 @@ MIGRATIONS = (
 """Forward steps; entry i migrates a file from version i to i + 1. Released entries are never edited. None means that
 older files are not supported any more; a new file starts after it."""
 
-SCHEMA = Schema(MIGRATIONS, tables=tables_of(APPROVALS, WEBHOOKS))
+SCHEMA = Schema(MIGRATIONS, tables=tables_of(APPROVALS, WEBHOOKS, *SESSION_KINDS))
 
 ROW_BYTES = 1 << 18
 """Events of one append share a row of up to this many bytes, because a row costs as much as several events."""
@@ -135,8 +136,14 @@ def frames(db: sqlite3.Connection, task_id: str, after: int, limit: int) -> list
     return limit_bytes(found[:limit])
 
 
-def insert(db: sqlite3.Connection, append: Append) -> RequestRecord | ProtolinkError | None:
-    """Carry out one append in the group's transaction. A refusal changes nothing and is returned: see `Job.work`."""
+def insert(
+    db: sqlite3.Connection, append: Append, changed: set[tuple[str, Any]]
+) -> RequestRecord | ProtolinkError | None:
+    """Carry out one append in the group's transaction. A refusal changes nothing and is returned: see `Job.work`.
+
+    Args:
+        changed: Receives the kinds and scopes of records whose readers must be woken after the commit.
+    """
     head, request_id = append.head, append.request_id
     if request_id:
         key = (head.agent_name, head.principal, request_id)
@@ -154,8 +161,12 @@ def insert(db: sqlite3.Connection, append: Append) -> RequestRecord | ProtolinkE
         for last, some in _row_cuts(append.expected_sequence, events):
             lengths = array("I", map(len, some)).tobytes() if len(some) > 1 else None
             db.execute(_INSERT_EVENTS, (head.task_id, last, b"".join(some), lengths))
-    if append.records:
-        put_all(SQLiteRecords(db), append.records)
+    if append.records or append.within is not None:
+        records = SQLiteRecords(db)
+        put_all(records, append.records)
+        if append.within is not None:
+            append.within(records)
+        changed |= records.changed
     return None
 
 

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 from protolink_grpc.models.json_value import to_json
 from protolink_grpc.models.lifecycle import TERMINAL
+from protolink_grpc.storage.port import HELD
 from protolink_grpc.storage.records import Key, Kind, Revisions, Where
 
 R = TypeVar("R")
@@ -102,11 +103,11 @@ def _statements(kind: Kind[Any]) -> _Statements:
 class SQLiteRecords:
     """Implements `Records` on one connection, within a transaction of the engine."""
 
-    __slots__ = ("_db", "watched")
+    __slots__ = ("_db", "changed")
 
     def __init__(self, db: sqlite3.Connection) -> None:
         self._db = db
-        self.watched: set[tuple[str, str]] = set()
+        self.changed: set[tuple[str, Any]] = set()
         """The kinds and scopes whose readers must be woken after the commit."""
 
     def get(self, kind: Kind[R], *key: object, whole: bool = False) -> R | None:
@@ -142,7 +143,9 @@ class SQLiteRecords:
         if kind.watched:
             scope = (kind.name, key[0])
             values[statements.names.index("revision")] = self._db.execute(_NEXT_REVISION, scope).fetchone()[0]
-            self.watched.add(scope)
+            self.changed.add(scope)
+        elif kind.waited:
+            self.changed.add((kind.name, key[0]))
         self._db.execute(statements.put, values)
         kept = self.get(kind, *key) if kind.watched or kind.lazy else record
         return record if kept is None else kept
@@ -162,6 +165,9 @@ class SQLiteRecords:
     def is_finished(self, task_id: str, sequence: int) -> bool | None:
         row = self._db.execute(_END, (task_id,)).fetchone()
         return None if row is None else row[0] in _ENDED and row[1] <= sequence
+
+    def release_task(self, task_id: str) -> None:
+        self._db.execute("UPDATE tasks SET worker = '' WHERE task_id = ? AND worker = ?", (task_id, HELD))
 
 
 def _conditions(where: Iterable[tuple[str, Any]]) -> tuple[str, list[Any]]:

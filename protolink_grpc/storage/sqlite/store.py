@@ -21,6 +21,7 @@ from protolink_grpc.models.arguments import checks_arguments
 from protolink_grpc.models.ids import new_uuid
 from protolink_grpc.models.json_value import to_json
 from protolink_grpc.storage.port import (
+    HELD,
     Append,
     ForeignListener,
     RequestRecord,
@@ -129,16 +130,19 @@ class SQLiteStore:
         if self._poller is None and self.listeners:
             # Queued before the append, so that all later appends of other processes are detected.
             self._start_polling()
-        return await self._engine.write(lambda db: tables.insert(db, append), partial(self._show, append))
+        changed: set[tuple[str, Any]] = set()
+        return await self._engine.write(
+            lambda db: tables.insert(db, append, changed), partial(self._show, append, changed)
+        )
 
-    def _show(self, append: Append, earlier: RequestRecord | None) -> None:
+    def _show(self, append: Append, changed: set[tuple[str, Any]], earlier: RequestRecord | None) -> None:
         """Make the events visible to readers, after the commit and before the result."""
         if earlier is not None:
             return
         self._tails.add(append.head.task_id, append.expected_sequence, append.events)
         self._waiters.wake(append.head.task_id)
-        for each in append.records:
-            self._change_waiters.wake((each.kind.name, each.kind.key_of(each.record)[0]))
+        for scope in changed:
+            self._change_waiters.wake(scope)
 
     async def _execute(self, sql: str, values: tuple[Any, ...]) -> int:
         """Run one statement and return the number of changed rows."""
@@ -243,7 +247,7 @@ class SQLiteStore:
         def transact(db: sqlite3.Connection) -> T:
             records = SQLiteRecords(db)
             outcome = work(records)
-            changed.update(records.watched)
+            changed.update(records.changed)
             return outcome
 
         def wake(_: object) -> None:
@@ -254,8 +258,11 @@ class SQLiteStore:
         return outcome
 
     async def wait_change(self, kind: Kind[Any], scope: str, after: int) -> None:
+        await self.wait_until(kind, scope, lambda records: records.revisions(kind, scope).latest > after)
+
+    async def wait_until(self, kind: Kind[Any], scope: Any, is_changed: Callable[[Records], bool]) -> None:
         async with self._register_waiter(self._change_waiters, (kind.name, scope)) as waiting:
-            if (await self.view(lambda records: records.revisions(kind, scope))).latest <= after:
+            if not await self.view(is_changed):
                 await waiting
 
     async def claim(self, kind: Kind[R], scope: str) -> list[R]:
@@ -297,8 +304,10 @@ class SQLiteStore:
 
     async def orphans(self, agent_name: str) -> list[TaskHead]:
         rows = await self._rows(
-            tables.SELECT + " WHERE agent_name = ? AND state IN ('submitted', 'working') ORDER BY update_micros",
+            tables.SELECT
+            + " WHERE agent_name = ? AND state IN ('submitted', 'working') AND worker != ? ORDER BY update_micros",
             agent_name,
+            HELD,
         )
         heads = [tables.head_of(row) for row in rows]
         dead = {worker: await self._remove_if_dead(worker) for worker in {head.worker for head in heads}}

@@ -170,6 +170,15 @@ const (
 	// An approver denied the action, or its approval expired; the action was not started. The message has the approver's reason. Do not
 	// repeat it unchanged. gRPC code: FAILED_PRECONDITION.
 	ErrorReason_ERROR_REASON_APPROVAL_DENIED ErrorReason = 60
+	// The session has no turn with this id. Check the id; do not retry. gRPC code: NOT_FOUND.
+	ErrorReason_ERROR_REASON_TURN_NOT_FOUND ErrorReason = 61
+	// The session has no thread with this id. Start it with StartThread, or check the id. gRPC code: NOT_FOUND.
+	ErrorReason_ERROR_REASON_THREAD_NOT_FOUND ErrorReason = 62
+	// The thread has an active turn, and the request forbids to wait for it. Retry after its end, or choose another policy. gRPC code:
+	// FAILED_PRECONDITION.
+	ErrorReason_ERROR_REASON_THREAD_BUSY ErrorReason = 63
+	// The turn is not in the queue any more: it has started or ended. Read the session. gRPC code: FAILED_PRECONDITION.
+	ErrorReason_ERROR_REASON_TURN_NOT_QUEUED ErrorReason = 64
 )
 
 // Enum value maps for ErrorReason.
@@ -236,6 +245,10 @@ var (
 		58: "ERROR_REASON_POSITION_COMPACTED",
 		59: "ERROR_REASON_TASK_ALREADY_EXISTS",
 		60: "ERROR_REASON_APPROVAL_DENIED",
+		61: "ERROR_REASON_TURN_NOT_FOUND",
+		62: "ERROR_REASON_THREAD_NOT_FOUND",
+		63: "ERROR_REASON_THREAD_BUSY",
+		64: "ERROR_REASON_TURN_NOT_QUEUED",
 	}
 	ErrorReason_value = map[string]int32{
 		"ERROR_REASON_UNSPECIFIED":                        0,
@@ -299,6 +312,10 @@ var (
 		"ERROR_REASON_POSITION_COMPACTED":                 58,
 		"ERROR_REASON_TASK_ALREADY_EXISTS":                59,
 		"ERROR_REASON_APPROVAL_DENIED":                    60,
+		"ERROR_REASON_TURN_NOT_FOUND":                     61,
+		"ERROR_REASON_THREAD_NOT_FOUND":                   62,
+		"ERROR_REASON_THREAD_BUSY":                        63,
+		"ERROR_REASON_TURN_NOT_QUEUED":                    64,
 	}
 )
 
@@ -333,7 +350,7 @@ var File_plgrpc_v1_error_reason_proto protoreflect.FileDescriptor
 
 const file_plgrpc_v1_error_reason_proto_rawDesc = "" +
 	"\n" +
-	"\x1cplgrpc/v1/error_reason.proto\x12\tplgrpc.v1*\xef\x10\n" +
+	"\x1cplgrpc/v1/error_reason.proto\x12\tplgrpc.v1*\xf3\x11\n" +
 	"\vErrorReason\x12\x1c\n" +
 	"\x18ERROR_REASON_UNSPECIFIED\x10\x00\x12\x1f\n" +
 	"\x1bERROR_REASON_TASK_NOT_FOUND\x10\x01\x12\x1e\n" +
@@ -396,7 +413,11 @@ const file_plgrpc_v1_error_reason_proto_rawDesc = "" +
 	"#ERROR_REASON_INVALID_AGENT_RESPONSE\x109\x12#\n" +
 	"\x1fERROR_REASON_POSITION_COMPACTED\x10:\x12$\n" +
 	" ERROR_REASON_TASK_ALREADY_EXISTS\x10;\x12 \n" +
-	"\x1cERROR_REASON_APPROVAL_DENIED\x10<Bc\n" +
+	"\x1cERROR_REASON_APPROVAL_DENIED\x10<\x12\x1f\n" +
+	"\x1bERROR_REASON_TURN_NOT_FOUND\x10=\x12!\n" +
+	"\x1dERROR_REASON_THREAD_NOT_FOUND\x10>\x12\x1c\n" +
+	"\x18ERROR_REASON_THREAD_BUSY\x10?\x12 \n" +
+	"\x1cERROR_REASON_TURN_NOT_QUEUED\x10@Bc\n" +
 	"\x1bio.github.protolink_grpc.v1P\x01ZBgithub.com/protolink-grpc/protolink-grpc/gen/go/plgrpc/v1;plgrpcv1b\x06proto3"
 
 var (

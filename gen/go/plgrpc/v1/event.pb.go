@@ -835,7 +835,9 @@ type TaskSubmitted struct {
 	// the reader.
 	Principal string `protobuf:"bytes,2,opt,name=principal,proto3" json:"principal,omitempty"`
 	// Request that submitted it. Set by the caller. Empty means none.
-	RequestId     string `protobuf:"bytes,3,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	RequestId string `protobuf:"bytes,3,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	// Thread of the session that the task belongs to. Set by the caller of SubmitTurn. Empty means `default`.
+	ThreadId      string `protobuf:"bytes,4,opt,name=thread_id,json=threadId,proto3" json:"thread_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -887,6 +889,13 @@ func (x *TaskSubmitted) GetPrincipal() string {
 func (x *TaskSubmitted) GetRequestId() string {
 	if x != nil {
 		return x.RequestId
+	}
+	return ""
+}
+
+func (x *TaskSubmitted) GetThreadId() string {
+	if x != nil {
+		return x.ThreadId
 	}
 	return ""
 }
@@ -2698,12 +2707,13 @@ const file_plgrpc_v1_event_proto_rawDesc = "" +
 	"\x0fllm_call_failed\x18T \x01(\v2\x18.plgrpc.v1.LlmCallFailedH\x00R\rllmCallFailed\x12J\n" +
 	"\x11context_compacted\x18U \x01(\v2\x1b.plgrpc.v1.ContextCompactedH\x00R\x10contextCompactedB\t\n" +
 	"\apayloadJ\x04\b\t\x10\n" +
-	"J\x04\b\x10\x10\x13R\x10parent_action_idR\btrace_idR\aspan_idR\x0eparent_span_id\"q\n" +
+	"J\x04\b\x10\x10\x13R\x10parent_action_idR\btrace_idR\aspan_idR\x0eparent_span_id\"\x8e\x01\n" +
 	"\rTaskSubmitted\x12#\n" +
 	"\x04task\x18\x01 \x01(\v2\x0f.plgrpc.v1.TaskR\x04task\x12\x1c\n" +
 	"\tprincipal\x18\x02 \x01(\tR\tprincipal\x12\x1d\n" +
 	"\n" +
-	"request_id\x18\x03 \x01(\tR\trequestId\"\xa5\x02\n" +
+	"request_id\x18\x03 \x01(\tR\trequestId\x12\x1b\n" +
+	"\tthread_id\x18\x04 \x01(\tR\bthreadId\"\xa5\x02\n" +
 	"\x11TaskStatusChanged\x12;\n" +
 	"\x0eprevious_state\x18\x01 \x01(\x0e2\x14.plgrpc.v1.TaskStateR\rpreviousState\x121\n" +
 	"\tnew_state\x18\x02 \x01(\x0e2\x14.plgrpc.v1.TaskStateR\bnewState\x12,\n" +

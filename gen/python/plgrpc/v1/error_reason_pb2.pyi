@@ -175,6 +175,16 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     """An approver denied the action, or its approval expired; the action was not started. The message has the approver's reason. Do not
     repeat it unchanged. gRPC code: FAILED_PRECONDITION.
     """
+    ERROR_REASON_TURN_NOT_FOUND: _ErrorReason.ValueType  # 61
+    """The session has no turn with this id. Check the id; do not retry. gRPC code: NOT_FOUND."""
+    ERROR_REASON_THREAD_NOT_FOUND: _ErrorReason.ValueType  # 62
+    """The session has no thread with this id. Start it with StartThread, or check the id. gRPC code: NOT_FOUND."""
+    ERROR_REASON_THREAD_BUSY: _ErrorReason.ValueType  # 63
+    """The thread has an active turn, and the request forbids to wait for it. Retry after its end, or choose another policy. gRPC code:
+    FAILED_PRECONDITION.
+    """
+    ERROR_REASON_TURN_NOT_QUEUED: _ErrorReason.ValueType  # 64
+    """The turn is not in the queue any more: it has started or ended. Read the session. gRPC code: FAILED_PRECONDITION."""
 
 class ErrorReason(_ErrorReason, metaclass=_ErrorReasonEnumTypeWrapper):
     """ErrorReason is the machine-readable reason of an error. Open: a later version may add values; a reader keeps the text of an unknown
@@ -338,4 +348,14 @@ ERROR_REASON_APPROVAL_DENIED: ErrorReason.ValueType  # 60
 """An approver denied the action, or its approval expired; the action was not started. The message has the approver's reason. Do not
 repeat it unchanged. gRPC code: FAILED_PRECONDITION.
 """
+ERROR_REASON_TURN_NOT_FOUND: ErrorReason.ValueType  # 61
+"""The session has no turn with this id. Check the id; do not retry. gRPC code: NOT_FOUND."""
+ERROR_REASON_THREAD_NOT_FOUND: ErrorReason.ValueType  # 62
+"""The session has no thread with this id. Start it with StartThread, or check the id. gRPC code: NOT_FOUND."""
+ERROR_REASON_THREAD_BUSY: ErrorReason.ValueType  # 63
+"""The thread has an active turn, and the request forbids to wait for it. Retry after its end, or choose another policy. gRPC code:
+FAILED_PRECONDITION.
+"""
+ERROR_REASON_TURN_NOT_QUEUED: ErrorReason.ValueType  # 64
+"""The turn is not in the queue any more: it has started or ended. Read the session. gRPC code: FAILED_PRECONDITION."""
 Global___ErrorReason: _TypeAlias = ErrorReason  # noqa: Y015

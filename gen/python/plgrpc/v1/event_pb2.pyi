@@ -392,12 +392,15 @@ class TaskSubmitted(_message.Message):
     TASK_FIELD_NUMBER: _builtins.int
     PRINCIPAL_FIELD_NUMBER: _builtins.int
     REQUEST_ID_FIELD_NUMBER: _builtins.int
+    THREAD_ID_FIELD_NUMBER: _builtins.int
     principal: _builtins.str
     """Principal that owns the task. Set by the server. Visible to every reader of the log: events are sent as stored, not adapted to
     the reader.
     """
     request_id: _builtins.str
     """Request that submitted it. Set by the caller. Empty means none."""
+    thread_id: _builtins.str
+    """Thread of the session that the task belongs to. Set by the caller of SubmitTurn. Empty means `default`."""
     @_builtins.property
     def task(self) -> _task_pb2.Task:
         """The task as submitted, including its messages and artifacts. Set by the server."""
@@ -408,10 +411,11 @@ class TaskSubmitted(_message.Message):
         task: _task_pb2.Task | None = ...,
         principal: _builtins.str = ...,
         request_id: _builtins.str = ...,
+        thread_id: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["task", b"task"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["principal", b"principal", "request_id", b"request_id", "task", b"task"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["principal", b"principal", "request_id", b"request_id", "task", b"task", "thread_id", b"thread_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

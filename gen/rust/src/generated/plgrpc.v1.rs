@@ -1700,6 +1700,9 @@ pub struct TaskSubmitted {
     /// Request that submitted it. Set by the caller. Empty means none.
     #[prost(string, tag="3")]
     pub request_id: ::prost::alloc::string::String,
+    /// Thread of the session that the task belongs to. Set by the caller of SubmitTurn. Empty means `default`.
+    #[prost(string, tag="4")]
+    pub thread_id: ::prost::alloc::string::String,
 }
 /// TaskStatusChanged moves a task through its lifecycle. Type `task.status`.
 ///
@@ -3219,6 +3222,15 @@ pub enum ErrorReason {
     /// An approver denied the action, or its approval expired; the action was not started. The message has the approver's reason. Do not
     /// repeat it unchanged. gRPC code: FAILED_PRECONDITION.
     ApprovalDenied = 60,
+    /// The session has no turn with this id. Check the id; do not retry. gRPC code: NOT_FOUND.
+    TurnNotFound = 61,
+    /// The session has no thread with this id. Start it with StartThread, or check the id. gRPC code: NOT_FOUND.
+    ThreadNotFound = 62,
+    /// The thread has an active turn, and the request forbids to wait for it. Retry after its end, or choose another policy. gRPC code:
+    /// FAILED_PRECONDITION.
+    ThreadBusy = 63,
+    /// The turn is not in the queue any more: it has started or ended. Read the session. gRPC code: FAILED_PRECONDITION.
+    TurnNotQueued = 64,
 }
 impl ErrorReason {
     /// String value of the enum field names used in the ProtoBuf definition.
@@ -3288,6 +3300,10 @@ impl ErrorReason {
             Self::PositionCompacted => "ERROR_REASON_POSITION_COMPACTED",
             Self::TaskAlreadyExists => "ERROR_REASON_TASK_ALREADY_EXISTS",
             Self::ApprovalDenied => "ERROR_REASON_APPROVAL_DENIED",
+            Self::TurnNotFound => "ERROR_REASON_TURN_NOT_FOUND",
+            Self::ThreadNotFound => "ERROR_REASON_THREAD_NOT_FOUND",
+            Self::ThreadBusy => "ERROR_REASON_THREAD_BUSY",
+            Self::TurnNotQueued => "ERROR_REASON_TURN_NOT_QUEUED",
         }
     }
     /// Creates an enum from field names used in the ProtoBuf definition.
@@ -3354,6 +3370,10 @@ impl ErrorReason {
             "ERROR_REASON_POSITION_COMPACTED" => Some(Self::PositionCompacted),
             "ERROR_REASON_TASK_ALREADY_EXISTS" => Some(Self::TaskAlreadyExists),
             "ERROR_REASON_APPROVAL_DENIED" => Some(Self::ApprovalDenied),
+            "ERROR_REASON_TURN_NOT_FOUND" => Some(Self::TurnNotFound),
+            "ERROR_REASON_THREAD_NOT_FOUND" => Some(Self::ThreadNotFound),
+            "ERROR_REASON_THREAD_BUSY" => Some(Self::ThreadBusy),
+            "ERROR_REASON_TURN_NOT_QUEUED" => Some(Self::TurnNotQueued),
             _ => None,
         }
     }
@@ -3634,6 +3654,566 @@ impl AgentChangeKind {
             _ => None,
         }
     }
+}
+/// Session is the state of a session. Set by the server, except as marked in the requests of SessionService.
+/// Next free number: 11.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct Session {
+    /// Id, local to its owner. 1 to 128 bytes.
+    #[prost(string, tag="1")]
+    pub session_id: ::prost::alloc::string::String,
+    /// Title for people. At most 1,000 characters. May be empty.
+    #[prost(string, tag="2")]
+    pub title: ::prost::alloc::string::String,
+    /// Metadata of the owner, a JSON object. Empty means none.
+    #[prost(string, tag="3")]
+    pub metadata_json: ::prost::alloc::string::String,
+    /// Whether the owner has put the session aside. It works as before.
+    #[prost(bool, tag="4")]
+    pub archived: bool,
+    /// Position of the last event of the session: the state that this message reflects.
+    #[prost(int64, tag="5")]
+    pub position: i64,
+    /// Time of the first event, UTC, microseconds.
+    #[prost(message, optional, tag="6")]
+    pub create_time: ::core::option::Option<::prost_types::Timestamp>,
+    /// Time of the last event, UTC, microseconds.
+    #[prost(message, optional, tag="7")]
+    pub update_time: ::core::option::Option<::prost_types::Timestamp>,
+    /// The threads that were started, oldest first. The thread `default` always exists, and is first.
+    #[prost(message, repeated, tag="8")]
+    pub threads: ::prost::alloc::vec::Vec<Thread>,
+    /// The turns that have not ended: active ones first, then the queue, in the order in which they will start.
+    #[prost(message, repeated, tag="9")]
+    pub open_turns: ::prost::alloc::vec::Vec<Turn>,
+    /// Number of all turns.
+    #[prost(int64, tag="10")]
+    pub turn_count: i64,
+}
+/// Thread is an ordered part of a session: its turns run one after the other, unless they were submitted to run beside others.
+/// Next free number: 4.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Thread {
+    /// Id, unique in the session. `default` is the thread of tasks that name none.
+    #[prost(string, tag="1")]
+    pub thread_id: ::prost::alloc::string::String,
+    /// Title for people. May be empty.
+    #[prost(string, tag="2")]
+    pub title: ::prost::alloc::string::String,
+    /// Time of its start, UTC, microseconds. Unset for `default`.
+    #[prost(message, optional, tag="3")]
+    pub create_time: ::core::option::Option<::prost_types::Timestamp>,
+}
+/// Turn is one input and the work on it, until the task has ended or waits for the next input. The work is in the log of its task.
+/// Next free number: 12.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Turn {
+    /// Id, unique in the session.
+    #[prost(string, tag="1")]
+    pub turn_id: ::prost::alloc::string::String,
+    /// Thread of the turn.
+    #[prost(string, tag="2")]
+    pub thread_id: ::prost::alloc::string::String,
+    /// Task of the turn. A task that waited for input has several turns.
+    #[prost(string, tag="3")]
+    pub task_id: ::prost::alloc::string::String,
+    /// Sequence of the last event in the task's log before the turn; 0 if the turn has created the task.
+    #[prost(int64, tag="4")]
+    pub after_sequence: i64,
+    /// State of the turn.
+    #[prost(enumeration="TurnState", tag="5")]
+    pub state: i32,
+    /// State of the task when the turn ended. Unset before.
+    #[prost(enumeration="TaskState", tag="6")]
+    pub result: i32,
+    /// Why it ended so: the reason of the task's last status. May be empty.
+    #[prost(string, tag="7")]
+    pub reason: ::prost::alloc::string::String,
+    /// Position of the event with which it was submitted. Turns of a session are listed in this order.
+    #[prost(int64, tag="8")]
+    pub position: i64,
+    /// Time of that event, UTC, microseconds.
+    #[prost(message, optional, tag="9")]
+    pub create_time: ::core::option::Option<::prost_types::Timestamp>,
+    /// Time of its end, UTC, microseconds. Unset before.
+    #[prost(message, optional, tag="10")]
+    pub end_time: ::core::option::Option<::prost_types::Timestamp>,
+    /// Policy with which it was submitted.
+    #[prost(enumeration="WhenBusy", tag="11")]
+    pub when_busy: i32,
+}
+/// SessionEvent is one immutable fact in a session's own log. The rules of RunEvent apply. What happens inside a turn is in the log of
+/// its task.
+/// Fields 1 to 15 are the envelope; payload kinds have numbers from 16. Next free number of the envelope: 3.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct SessionEvent {
+    /// Position among all events of the session and of its tasks, from 1, without gaps. Set by the store.
+    #[prost(int64, tag="1")]
+    pub position: i64,
+    /// Time of the append, UTC, microseconds. Set by the server.
+    #[prost(message, optional, tag="2")]
+    pub create_time: ::core::option::Option<::prost_types::Timestamp>,
+    /// The fact.
+    #[prost(oneof="session_event::Payload", tags="16, 17, 18, 19, 20, 21, 22")]
+    pub payload: ::core::option::Option<session_event::Payload>,
+}
+/// Nested message and enum types in `SessionEvent`.
+pub mod session_event {
+    /// The fact.
+    #[derive(Clone, PartialEq, Eq, Hash, ::prost::Oneof)]
+    pub enum Payload {
+        /// The session exists.
+        #[prost(message, tag="16")]
+        Created(super::SessionCreated),
+        /// Title, metadata or the mark `archived` changed.
+        #[prost(message, tag="17")]
+        Updated(super::SessionUpdated),
+        /// A thread exists.
+        #[prost(message, tag="18")]
+        ThreadStarted(super::ThreadStarted),
+        /// A turn was accepted; its input is in the log of its task.
+        #[prost(message, tag="19")]
+        TurnSubmitted(super::TurnSubmitted),
+        /// A queued turn was put at the front of its thread's queue.
+        #[prost(message, tag="20")]
+        TurnPromoted(super::TurnPromoted),
+        /// A queued turn left the queue and starts.
+        #[prost(message, tag="21")]
+        TurnStarted(super::TurnStarted),
+        /// A turn ended.
+        #[prost(message, tag="22")]
+        TurnEnded(super::TurnEnded),
+    }
+}
+/// SessionCreated is the first event of a session.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct SessionCreated {
+    /// As in Session.
+    #[prost(string, tag="1")]
+    pub title: ::prost::alloc::string::String,
+    /// As in Session.
+    #[prost(string, tag="2")]
+    pub metadata_json: ::prost::alloc::string::String,
+}
+/// SessionUpdated changes what the owner sets. All fields have their new values.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct SessionUpdated {
+    /// As in Session.
+    #[prost(string, tag="1")]
+    pub title: ::prost::alloc::string::String,
+    /// As in Session.
+    #[prost(string, tag="2")]
+    pub metadata_json: ::prost::alloc::string::String,
+    /// As in Session.
+    #[prost(bool, tag="3")]
+    pub archived: bool,
+}
+/// ThreadStarted adds a thread.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ThreadStarted {
+    /// As in Thread.
+    #[prost(string, tag="1")]
+    pub thread_id: ::prost::alloc::string::String,
+    /// As in Thread.
+    #[prost(string, tag="2")]
+    pub title: ::prost::alloc::string::String,
+}
+/// TurnSubmitted adds a turn.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct TurnSubmitted {
+    /// As in Turn.
+    #[prost(string, tag="1")]
+    pub turn_id: ::prost::alloc::string::String,
+    /// As in Turn.
+    #[prost(string, tag="2")]
+    pub thread_id: ::prost::alloc::string::String,
+    /// As in Turn.
+    #[prost(string, tag="3")]
+    pub task_id: ::prost::alloc::string::String,
+    /// As in Turn.
+    #[prost(int64, tag="4")]
+    pub after_sequence: i64,
+    /// Whether it waits in the queue. Otherwise it starts at once.
+    #[prost(bool, tag="5")]
+    pub queued: bool,
+    /// As in Turn.
+    #[prost(enumeration="WhenBusy", tag="6")]
+    pub when_busy: i32,
+    /// Whether it was put at the front of the queue.
+    #[prost(bool, tag="7")]
+    pub first: bool,
+}
+/// TurnPromoted puts a queued turn at the front of its thread's queue.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct TurnPromoted {
+    /// The turn.
+    #[prost(string, tag="1")]
+    pub turn_id: ::prost::alloc::string::String,
+}
+/// TurnStarted takes a turn from the queue.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct TurnStarted {
+    /// The turn.
+    #[prost(string, tag="1")]
+    pub turn_id: ::prost::alloc::string::String,
+}
+/// TurnEnded ends a turn.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct TurnEnded {
+    /// The turn.
+    #[prost(string, tag="1")]
+    pub turn_id: ::prost::alloc::string::String,
+    /// State of the task at the end of the turn.
+    #[prost(enumeration="TaskState", tag="2")]
+    pub result: i32,
+    /// As in Turn.
+    #[prost(string, tag="3")]
+    pub reason: ::prost::alloc::string::String,
+}
+/// TurnState is the state of a turn. Open: later versions may add values; an unknown value is shown, and read as active.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum TurnState {
+    /// Not set.
+    Unspecified = 0,
+    /// The turn waits for the turns before it in its thread.
+    Queued = 1,
+    /// Its task works, or waits for a slot or an approval.
+    Active = 2,
+    /// It has ended; `result` is the state of its task at that time.
+    Ended = 3,
+}
+impl TurnState {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Unspecified => "TURN_STATE_UNSPECIFIED",
+            Self::Queued => "TURN_STATE_QUEUED",
+            Self::Active => "TURN_STATE_ACTIVE",
+            Self::Ended => "TURN_STATE_ENDED",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "TURN_STATE_UNSPECIFIED" => Some(Self::Unspecified),
+            "TURN_STATE_QUEUED" => Some(Self::Queued),
+            "TURN_STATE_ACTIVE" => Some(Self::Active),
+            "TURN_STATE_ENDED" => Some(Self::Ended),
+            _ => None,
+        }
+    }
+}
+/// WhenBusy selects what happens to a turn that is submitted to a thread with an active turn. A server rejects an unknown value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum WhenBusy {
+    /// Not set; read as enqueue.
+    Unspecified = 0,
+    /// The turn waits in the queue of the thread.
+    Enqueue = 1,
+    /// The turn is refused with FAILED_PRECONDITION/THREAD_BUSY.
+    Reject = 2,
+    /// The active turns are canceled, their results so far stay in their tasks, and the turn is the next one to start.
+    Interrupt = 3,
+    /// The turn starts at once, beside the active ones. Tasks that are sent with a `session_id` have this policy.
+    Start = 4,
+}
+impl WhenBusy {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Unspecified => "WHEN_BUSY_UNSPECIFIED",
+            Self::Enqueue => "WHEN_BUSY_ENQUEUE",
+            Self::Reject => "WHEN_BUSY_REJECT",
+            Self::Interrupt => "WHEN_BUSY_INTERRUPT",
+            Self::Start => "WHEN_BUSY_START",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "WHEN_BUSY_UNSPECIFIED" => Some(Self::Unspecified),
+            "WHEN_BUSY_ENQUEUE" => Some(Self::Enqueue),
+            "WHEN_BUSY_REJECT" => Some(Self::Reject),
+            "WHEN_BUSY_INTERRUPT" => Some(Self::Interrupt),
+            "WHEN_BUSY_START" => Some(Self::Start),
+            _ => None,
+        }
+    }
+}
+/// CreateSessionRequest describes the session to create.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct CreateSessionRequest {
+    /// Id of the session. 1 to 128 bytes, printable. Set by the caller. Empty means that the server generates it.
+    #[prost(string, tag="1")]
+    pub session_id: ::prost::alloc::string::String,
+    /// As in Session. Set by the caller.
+    #[prost(string, tag="2")]
+    pub title: ::prost::alloc::string::String,
+    /// As in Session. Set by the caller.
+    #[prost(string, tag="3")]
+    pub metadata_json: ::prost::alloc::string::String,
+}
+/// CreateSessionResponse carries the session.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct CreateSessionResponse {
+    /// The session. Set by the server.
+    #[prost(message, optional, tag="1")]
+    pub session: ::core::option::Option<Session>,
+}
+/// UpdateSessionRequest has the fields to change. A field that is not set stays as it is.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct UpdateSessionRequest {
+    /// The session. Set by the caller. Required.
+    #[prost(string, tag="1")]
+    pub session_id: ::prost::alloc::string::String,
+    /// New title. Set by the caller.
+    #[prost(string, optional, tag="2")]
+    pub title: ::core::option::Option<::prost::alloc::string::String>,
+    /// New metadata, a JSON object; keys that are not in it are removed. Set by the caller.
+    #[prost(string, optional, tag="3")]
+    pub metadata_json: ::core::option::Option<::prost::alloc::string::String>,
+    /// New value of `archived`. Set by the caller.
+    #[prost(bool, optional, tag="4")]
+    pub archived: ::core::option::Option<bool>,
+}
+/// UpdateSessionResponse carries the session after the change.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct UpdateSessionResponse {
+    /// The session. Set by the server.
+    #[prost(message, optional, tag="1")]
+    pub session: ::core::option::Option<Session>,
+}
+/// GetSessionRequest names the session, and the window of its turns.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct GetSessionRequest {
+    /// The session. Set by the caller. Required.
+    #[prost(string, tag="1")]
+    pub session_id: ::prost::alloc::string::String,
+    /// Only turns of this thread. Set by the caller. Empty means all threads.
+    #[prost(string, tag="2")]
+    pub thread_id: ::prost::alloc::string::String,
+    /// Maximum number of turns, at most 1,000. Set by the caller. 0 means 50.
+    #[prost(int32, tag="3")]
+    pub page_size: i32,
+    /// `next_page_token` of an earlier response, for older turns. Set by the caller. Empty means the newest turns.
+    #[prost(string, tag="4")]
+    pub page_token: ::prost::alloc::string::String,
+}
+/// GetSessionResponse carries the session and some of its turns.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct GetSessionResponse {
+    /// The session. Set by the server.
+    #[prost(message, optional, tag="1")]
+    pub session: ::core::option::Option<Session>,
+    /// The newest turns of the window, oldest first. Set by the server.
+    #[prost(message, repeated, tag="2")]
+    pub turns: ::prost::alloc::vec::Vec<Turn>,
+    /// Token for the turns before these. Set by the server. Empty if there are none.
+    #[prost(string, tag="3")]
+    pub next_page_token: ::prost::alloc::string::String,
+}
+/// ListSessionsRequest selects sessions.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ListSessionsRequest {
+    /// Maximum number of sessions, at most 1,000. Set by the caller. 0 means 50.
+    #[prost(int32, tag="1")]
+    pub page_size: i32,
+    /// `next_page_token` of an earlier response. Set by the caller. Empty means the first page.
+    #[prost(string, tag="2")]
+    pub page_token: ::prost::alloc::string::String,
+    /// Also list archived sessions. Set by the caller.
+    #[prost(bool, tag="3")]
+    pub include_archived: bool,
+}
+/// ListSessionsResponse carries one page.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ListSessionsResponse {
+    /// The sessions, without threads and turns. Set by the server.
+    #[prost(message, repeated, tag="1")]
+    pub sessions: ::prost::alloc::vec::Vec<Session>,
+    /// Token of the next page. Set by the server. Empty on the last page.
+    #[prost(string, tag="2")]
+    pub next_page_token: ::prost::alloc::string::String,
+}
+/// StartThreadRequest describes the thread to start.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct StartThreadRequest {
+    /// The session. Set by the caller. Required.
+    #[prost(string, tag="1")]
+    pub session_id: ::prost::alloc::string::String,
+    /// Id of the thread. 1 to 128 bytes, printable. Set by the caller. Empty means that the server generates it.
+    #[prost(string, tag="2")]
+    pub thread_id: ::prost::alloc::string::String,
+    /// As in Thread. Set by the caller.
+    #[prost(string, tag="3")]
+    pub title: ::prost::alloc::string::String,
+}
+/// StartThreadResponse carries the thread.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct StartThreadResponse {
+    /// The thread. Set by the server.
+    #[prost(message, optional, tag="1")]
+    pub thread: ::core::option::Option<Thread>,
+}
+/// SubmitTurnRequest carries an input.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct SubmitTurnRequest {
+    /// The session. 1 to 128 bytes, printable. Set by the caller. Required.
+    #[prost(string, tag="1")]
+    pub session_id: ::prost::alloc::string::String,
+    /// The thread. Set by the caller. Empty means `default`.
+    #[prost(string, tag="2")]
+    pub thread_id: ::prost::alloc::string::String,
+    /// Id of the turn, and its idempotency key. 1 to 128 bytes, printable. Set by the caller. Empty means that the server generates it,
+    /// and that a repetition is another turn.
+    #[prost(string, tag="3")]
+    pub turn_id: ::prost::alloc::string::String,
+    /// The input. `task_id`, `target`, `expected_sequence` and `session_id` must be empty. Set by the caller. Required.
+    #[prost(message, optional, tag="4")]
+    pub input: ::core::option::Option<TaskInput>,
+    /// What to do if the thread has an active turn. At most 100 turns wait in a thread. Set by the caller. Default: enqueue.
+    #[prost(enumeration="WhenBusy", tag="5")]
+    pub when_busy: i32,
+}
+/// SubmitTurnResponse carries the accepted turn.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct SubmitTurnResponse {
+    /// The turn. Set by the server.
+    #[prost(message, optional, tag="1")]
+    pub turn: ::core::option::Option<Turn>,
+}
+/// StreamTurnRequest names the turn.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct StreamTurnRequest {
+    /// The session. Set by the caller. Required.
+    #[prost(string, tag="1")]
+    pub session_id: ::prost::alloc::string::String,
+    /// The turn. Set by the caller. Required.
+    #[prost(string, tag="2")]
+    pub turn_id: ::prost::alloc::string::String,
+    /// Sequence of the last event of the task that the caller has. Set by the caller. 0 means the beginning of the turn.
+    #[prost(int64, tag="3")]
+    pub after_sequence: i64,
+    /// Which deltas to send. Set by the caller. Default: none.
+    #[prost(enumeration="DeltaMode", tag="4")]
+    pub deltas: i32,
+}
+/// StreamTurnResponse carries the next events of the turn's task.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct StreamTurnResponse {
+    /// As in StreamTaskResponse.
+    #[prost(message, repeated, tag="1")]
+    pub events: ::prost::alloc::vec::Vec<RunEvent>,
+    /// As in StreamTaskResponse.
+    #[prost(message, repeated, tag="2")]
+    pub deltas: ::prost::alloc::vec::Vec<Delta>,
+    /// As in StreamTaskResponse.
+    #[prost(message, optional, tag="3")]
+    pub position: ::core::option::Option<WatchPosition>,
+}
+/// InterruptTurnRequest names what to interrupt.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct InterruptTurnRequest {
+    /// The session. Set by the caller. Required.
+    #[prost(string, tag="1")]
+    pub session_id: ::prost::alloc::string::String,
+    /// The thread. Set by the caller. Empty means `default`. Ignored with `turn_id`.
+    #[prost(string, tag="2")]
+    pub thread_id: ::prost::alloc::string::String,
+    /// The turn. Set by the caller. Empty means all active turns of the thread.
+    #[prost(string, tag="3")]
+    pub turn_id: ::prost::alloc::string::String,
+    /// Reason, for people. Set by the caller. At most 1,000 characters.
+    #[prost(string, tag="4")]
+    pub reason: ::prost::alloc::string::String,
+    /// Also remove the queued turns of the thread. Set by the caller.
+    #[prost(bool, tag="5")]
+    pub clear_queue: bool,
+}
+/// InterruptTurnResponse carries the turns that were interrupted or removed.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct InterruptTurnResponse {
+    /// The turns after the call. One that is still active is stopping. Set by the server.
+    #[prost(message, repeated, tag="1")]
+    pub turns: ::prost::alloc::vec::Vec<Turn>,
+}
+/// PromoteQueuedTurnRequest names the turn.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct PromoteQueuedTurnRequest {
+    /// The session. Set by the caller. Required.
+    #[prost(string, tag="1")]
+    pub session_id: ::prost::alloc::string::String,
+    /// The turn. Set by the caller. Required.
+    #[prost(string, tag="2")]
+    pub turn_id: ::prost::alloc::string::String,
+}
+/// PromoteQueuedTurnResponse carries the turn.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct PromoteQueuedTurnResponse {
+    /// The turn. Set by the server.
+    #[prost(message, optional, tag="1")]
+    pub turn: ::core::option::Option<Turn>,
+}
+/// RemoveQueuedTurnRequest names the turn.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct RemoveQueuedTurnRequest {
+    /// The session. Set by the caller. Required.
+    #[prost(string, tag="1")]
+    pub session_id: ::prost::alloc::string::String,
+    /// The turn. Set by the caller. Required.
+    #[prost(string, tag="2")]
+    pub turn_id: ::prost::alloc::string::String,
+}
+/// RemoveQueuedTurnResponse carries the turn.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct RemoveQueuedTurnResponse {
+    /// The turn, which has ended. Set by the server.
+    #[prost(message, optional, tag="1")]
+    pub turn: ::core::option::Option<Turn>,
+}
+/// SubscribeSessionRequest names the session and the position of the reader.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct SubscribeSessionRequest {
+    /// The session. Set by the caller. Required.
+    #[prost(string, tag="1")]
+    pub session_id: ::prost::alloc::string::String,
+    /// Position of the last event that the caller has. Set by the caller. 0 means all events.
+    #[prost(int64, tag="2")]
+    pub after_position: i64,
+}
+/// SubscribeSessionResponse carries the next events.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct SubscribeSessionResponse {
+    /// Events in order, without gaps from one response to the next. Set by the server.
+    #[prost(message, repeated, tag="1")]
+    pub segments: ::prost::alloc::vec::Vec<SessionSegment>,
+    /// Position of the reader, by the rules of WatchPosition for the streams of a task: sent with `caught_up`. Set by the server.
+    #[prost(message, optional, tag="2")]
+    pub position: ::core::option::Option<WatchPosition>,
+}
+/// SessionSegment is a sequence of consecutive events of one log: of the session, or of one of its tasks. Set by the server.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct SessionSegment {
+    /// Events of the task `task_id`, in order. Empty in a segment of the session's own events.
+    #[prost(message, repeated, tag="1")]
+    pub events: ::prost::alloc::vec::Vec<RunEvent>,
+    /// Events of the session, in order. Empty in a segment of a task.
+    #[prost(message, repeated, tag="2")]
+    pub session_events: ::prost::alloc::vec::Vec<SessionEvent>,
+    /// Position of the first event; the others have the following positions.
+    #[prost(int64, tag="3")]
+    pub first_position: i64,
+    /// Task of `events`.
+    #[prost(string, tag="4")]
+    pub task_id: ::prost::alloc::string::String,
 }
 include!("plgrpc.v1.tonic.rs");
 // @@protoc_insertion_point(module)

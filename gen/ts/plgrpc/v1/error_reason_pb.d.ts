@@ -464,6 +464,35 @@ export enum ErrorReason {
    * @generated from enum value: ERROR_REASON_APPROVAL_DENIED = 60;
    */
   APPROVAL_DENIED = 60,
+
+  /**
+   * The session has no turn with this id. Check the id; do not retry. gRPC code: NOT_FOUND.
+   *
+   * @generated from enum value: ERROR_REASON_TURN_NOT_FOUND = 61;
+   */
+  TURN_NOT_FOUND = 61,
+
+  /**
+   * The session has no thread with this id. Start it with StartThread, or check the id. gRPC code: NOT_FOUND.
+   *
+   * @generated from enum value: ERROR_REASON_THREAD_NOT_FOUND = 62;
+   */
+  THREAD_NOT_FOUND = 62,
+
+  /**
+   * The thread has an active turn, and the request forbids to wait for it. Retry after its end, or choose another policy. gRPC code:
+   * FAILED_PRECONDITION.
+   *
+   * @generated from enum value: ERROR_REASON_THREAD_BUSY = 63;
+   */
+  THREAD_BUSY = 63,
+
+  /**
+   * The turn is not in the queue any more: it has started or ended. Read the session. gRPC code: FAILED_PRECONDITION.
+   *
+   * @generated from enum value: ERROR_REASON_TURN_NOT_QUEUED = 64;
+   */
+  TURN_NOT_QUEUED = 64,
 }
 
 /**

@@ -364,6 +364,13 @@ export declare type TaskSubmitted = Message<"plgrpc.v1.TaskSubmitted"> & {
    * @generated from field: string request_id = 3;
    */
   requestId: string;
+
+  /**
+   * Thread of the session that the task belongs to. Set by the caller of SubmitTurn. Empty means `default`.
+   *
+   * @generated from field: string thread_id = 4;
+   */
+  threadId: string;
 };
 
 /**

@@ -12,6 +12,8 @@ export * from "./part_pb.js";
 export * from "./payload_pb.js";
 export * from "./policy_pb.js";
 export * from "./registry_service_pb.js";
+export * from "./session_pb.js";
+export * from "./session_service_pb.js";
 export * from "./task_input_pb.js";
 export * from "./task_pb.js";
 export * from "./tool_pb.js";

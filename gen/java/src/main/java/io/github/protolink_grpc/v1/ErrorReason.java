@@ -524,6 +524,39 @@ public enum ErrorReason
    * <code>ERROR_REASON_APPROVAL_DENIED = 60;</code>
    */
   ERROR_REASON_APPROVAL_DENIED(60),
+  /**
+   * <pre>
+   * The session has no turn with this id. Check the id; do not retry. gRPC code: NOT_FOUND.
+   * </pre>
+   *
+   * <code>ERROR_REASON_TURN_NOT_FOUND = 61;</code>
+   */
+  ERROR_REASON_TURN_NOT_FOUND(61),
+  /**
+   * <pre>
+   * The session has no thread with this id. Start it with StartThread, or check the id. gRPC code: NOT_FOUND.
+   * </pre>
+   *
+   * <code>ERROR_REASON_THREAD_NOT_FOUND = 62;</code>
+   */
+  ERROR_REASON_THREAD_NOT_FOUND(62),
+  /**
+   * <pre>
+   * The thread has an active turn, and the request forbids to wait for it. Retry after its end, or choose another policy. gRPC code:
+   * FAILED_PRECONDITION.
+   * </pre>
+   *
+   * <code>ERROR_REASON_THREAD_BUSY = 63;</code>
+   */
+  ERROR_REASON_THREAD_BUSY(63),
+  /**
+   * <pre>
+   * The turn is not in the queue any more: it has started or ended. Read the session. gRPC code: FAILED_PRECONDITION.
+   * </pre>
+   *
+   * <code>ERROR_REASON_TURN_NOT_QUEUED = 64;</code>
+   */
+  ERROR_REASON_TURN_NOT_QUEUED(64),
   UNRECOGNIZED(-1),
   ;
 
@@ -1040,6 +1073,39 @@ public enum ErrorReason
    * <code>ERROR_REASON_APPROVAL_DENIED = 60;</code>
    */
   public static final int ERROR_REASON_APPROVAL_DENIED_VALUE = 60;
+  /**
+   * <pre>
+   * The session has no turn with this id. Check the id; do not retry. gRPC code: NOT_FOUND.
+   * </pre>
+   *
+   * <code>ERROR_REASON_TURN_NOT_FOUND = 61;</code>
+   */
+  public static final int ERROR_REASON_TURN_NOT_FOUND_VALUE = 61;
+  /**
+   * <pre>
+   * The session has no thread with this id. Start it with StartThread, or check the id. gRPC code: NOT_FOUND.
+   * </pre>
+   *
+   * <code>ERROR_REASON_THREAD_NOT_FOUND = 62;</code>
+   */
+  public static final int ERROR_REASON_THREAD_NOT_FOUND_VALUE = 62;
+  /**
+   * <pre>
+   * The thread has an active turn, and the request forbids to wait for it. Retry after its end, or choose another policy. gRPC code:
+   * FAILED_PRECONDITION.
+   * </pre>
+   *
+   * <code>ERROR_REASON_THREAD_BUSY = 63;</code>
+   */
+  public static final int ERROR_REASON_THREAD_BUSY_VALUE = 63;
+  /**
+   * <pre>
+   * The turn is not in the queue any more: it has started or ended. Read the session. gRPC code: FAILED_PRECONDITION.
+   * </pre>
+   *
+   * <code>ERROR_REASON_TURN_NOT_QUEUED = 64;</code>
+   */
+  public static final int ERROR_REASON_TURN_NOT_QUEUED_VALUE = 64;
 
 
   public final int getNumber() {
@@ -1127,6 +1193,10 @@ public enum ErrorReason
       case 58: return ERROR_REASON_POSITION_COMPACTED;
       case 59: return ERROR_REASON_TASK_ALREADY_EXISTS;
       case 60: return ERROR_REASON_APPROVAL_DENIED;
+      case 61: return ERROR_REASON_TURN_NOT_FOUND;
+      case 62: return ERROR_REASON_THREAD_NOT_FOUND;
+      case 63: return ERROR_REASON_THREAD_BUSY;
+      case 64: return ERROR_REASON_TURN_NOT_QUEUED;
       default: return null;
     }
   }

@@ -36,7 +36,7 @@ public final class ErrorReasonOuterClass {
   static {
     java.lang.String[] descriptorData = {
       "\n\034plgrpc/v1/error_reason.proto\022\tplgrpc.v" +
-      "1*\357\020\n\013ErrorReason\022\034\n\030ERROR_REASON_UNSPEC" +
+      "1*\363\021\n\013ErrorReason\022\034\n\030ERROR_REASON_UNSPEC" +
       "IFIED\020\000\022\037\n\033ERROR_REASON_TASK_NOT_FOUND\020\001" +
       "\022\036\n\032ERROR_REASON_TASK_FINISHED\020\002\022%\n!ERRO" +
       "R_REASON_TASK_ALREADY_RUNNING\020\003\022$\n ERROR" +
@@ -90,9 +90,13 @@ public final class ErrorReasonOuterClass {
       "ENT_RESPONSE\0209\022#\n\037ERROR_REASON_POSITION_" +
       "COMPACTED\020:\022$\n ERROR_REASON_TASK_ALREADY" +
       "_EXISTS\020;\022 \n\034ERROR_REASON_APPROVAL_DENIE" +
-      "D\020<Bc\n\033io.github.protolink_grpc.v1P\001ZBgi" +
-      "thub.com/protolink-grpc/protolink-grpc/g" +
-      "en/go/plgrpc/v1;plgrpcv1b\006proto3"
+      "D\020<\022\037\n\033ERROR_REASON_TURN_NOT_FOUND\020=\022!\n\035" +
+      "ERROR_REASON_THREAD_NOT_FOUND\020>\022\034\n\030ERROR" +
+      "_REASON_THREAD_BUSY\020?\022 \n\034ERROR_REASON_TU" +
+      "RN_NOT_QUEUED\020@Bc\n\033io.github.protolink_g" +
+      "rpc.v1P\001ZBgithub.com/protolink-grpc/prot" +
+      "olink-grpc/gen/go/plgrpc/v1;plgrpcv1b\006pr" +
+      "oto3"
     };
     descriptor = com.google.protobuf.Descriptors.FileDescriptor
       .internalBuildGeneratedFileFrom(descriptorData,

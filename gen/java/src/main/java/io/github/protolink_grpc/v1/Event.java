@@ -206,97 +206,98 @@ public final class Event {
       "CallFailedH\000\0228\n\021context_compacted\030U \001(\0132" +
       "\033.plgrpc.v1.ContextCompactedH\000B\t\n\007payloa" +
       "dJ\004\010\t\020\nJ\004\010\020\020\023R\020parent_action_idR\010trace_i" +
-      "dR\007span_idR\016parent_span_id\"U\n\rTaskSubmit" +
+      "dR\007span_idR\016parent_span_id\"h\n\rTaskSubmit" +
       "ted\022\035\n\004task\030\001 \001(\0132\017.plgrpc.v1.Task\022\021\n\tpr" +
-      "incipal\030\002 \001(\t\022\022\n\nrequest_id\030\003 \001(\t\"\351\001\n\021Ta" +
-      "skStatusChanged\022,\n\016previous_state\030\001 \001(\0162" +
-      "\024.plgrpc.v1.TaskState\022\'\n\tnew_state\030\002 \001(\016" +
-      "2\024.plgrpc.v1.TaskState\022#\n\007failure\030\003 \001(\0132" +
-      "\022.plgrpc.v1.Failure\022\025\n\rcancel_reason\030\004 \001" +
-      "(\t\022 \n\003run\030\005 \001(\0132\023.plgrpc.v1.RunStart\022\037\n\005" +
-      "usage\030\006 \001(\0132\020.plgrpc.v1.Usage\"\236\001\n\010RunSta" +
-      "rt\022\017\n\007attempt\030\001 \001(\005\022\"\n\005cause\030\002 \001(\0162\023.plg" +
-      "rpc.v1.RunCause\022&\n\007context\030\003 \001(\0132\025.plgrp" +
-      "c.v1.RunContext\022!\n\006worker\030\004 \001(\0132\021.plgrpc" +
-      ".v1.Worker\022\022\n\nlog_format\030\005 \001(\005\"5\n\006Worker" +
-      "\022\014\n\004name\030\001 \001(\t\022\017\n\007version\030\002 \001(\t\022\014\n\004host\030" +
-      "\003 \001(\t\"M\n\021TaskMessagesAdded\022$\n\010messages\030\001" +
-      " \003(\0132\022.plgrpc.v1.Message\022\022\n\nrequest_id\030\002" +
-      " \001(\t\"`\n\023TaskArtifactUpdated\022%\n\010artifact\030" +
-      "\001 \001(\0132\023.plgrpc.v1.Artifact\022\016\n\006append\030\002 \001" +
-      "(\010\022\022\n\nlast_chunk\030\003 \001(\010\"=\n\013TaskPatched\022\025\n" +
-      "\rmetadata_json\030\001 \001(\t\022\027\n\017flow_state_json\030" +
-      "\002 \001(\t\"C\n\014TaskProgress\022\025\n\010progress\030\001 \001(\001H" +
-      "\000\210\001\001\022\017\n\007message\030\002 \001(\tB\013\n\t_progress\"`\n\021Ta" +
-      "skErrorReported\022#\n\007failure\030\001 \001(\0132\022.plgrp" +
-      "c.v1.Failure\022&\n\006effect\030\002 \001(\0162\026.plgrpc.v1" +
-      ".ErrorEffect\"N\n\017CancelRequested\022\016\n\006reaso" +
-      "n\030\001 \001(\t\022\024\n\014requested_by\030\002 \001(\t\022\025\n\rmetadat" +
-      "a_json\030\003 \001(\t\"^\n\017ActionRequested\022$\n\006actio" +
-      "n\030\001 \001(\0132\024.plgrpc.v1.RunAction\022\020\n\010positio" +
-      "n\030\003 \001(\tJ\004\010\002\020\003R\rdelegation_id\"D\n\025ActionPo" +
-      "licyEvaluated\022+\n\010decision\030\001 \001(\0132\031.plgrpc" +
-      ".v1.PolicyDecision\"\267\001\n\020ApprovalRequired\022" +
-      "\023\n\013approval_id\030\001 \001(\t\022\014\n\004etag\030\002 \001(\t\022%\n\004ed" +
-      "it\030\003 \001(\0162\027.plgrpc.v1.ApprovalEdit\022/\n\013exp" +
-      "ire_time\030\004 \001(\0132\032.google.protobuf.Timesta" +
-      "mp\022\025\n\rmetadata_json\030\005 \001(\t\022\021\n\tuncertain\030\006" +
-      " \001(\010\"\222\001\n\017ApprovalDecided\022\023\n\013approval_id\030" +
-      "\001 \001(\t\022\'\n\005state\030\002 \001(\0162\030.plgrpc.v1.Approva" +
-      "lState\022-\n\010decision\030\003 \001(\0132\033.plgrpc.v1.App" +
-      "rovalDecision\022\022\n\nrequest_id\030\004 \001(\t\"n\n\rAct" +
-      "ionStarted\022,\n\020edited_arguments\030\002 \001(\0132\022.p" +
-      "lgrpc.v1.Payload\022\014\n\004kind\030\003 \001(\t\022\014\n\004name\030\004" +
-      " \001(\tJ\004\010\001\020\002R\rdelegation_id\"\200\002\n\013ActionEnde" +
-      "d\022\014\n\004kind\030\001 \001(\t\022\014\n\004name\030\002 \001(\t\022\"\n\006result\030" +
-      "\003 \001(\0132\022.plgrpc.v1.Payload\022#\n\007failure\030\004 \001" +
-      "(\0132\022.plgrpc.v1.Failure\022+\n\010duration\030\006 \001(\013" +
-      "2\031.google.protobuf.Duration\022\037\n\005usage\030\007 \001" +
-      "(\0132\020.plgrpc.v1.Usage\022)\n\007outcome\030\010 \001(\0162\030." +
-      "plgrpc.v1.ActionOutcomeJ\004\010\005\020\006R\rdelegatio" +
-      "n_id\"M\n\017ContextPrepared\022,\n\010manifest\030\001 \001(" +
-      "\0132\032.plgrpc.v1.ContextManifest\022\014\n\004step\030\002 " +
-      "\001(\005\"t\n\016LlmCallStarted\022\017\n\007call_id\030\001 \001(\t\022\020" +
-      "\n\010provider\030\002 \001(\t\022\r\n\005model\030\003 \001(\t\022\017\n\007attem" +
-      "pt\030\004 \001(\005\022\014\n\004step\030\005 \001(\005\022\021\n\tstreaming\030\006 \001(" +
-      "\010\"\204\002\n\020LlmCallCompleted\022\017\n\007call_id\030\001 \001(\t\022" +
-      "\020\n\010provider\030\002 \001(\t\022\r\n\005model\030\003 \001(\t\022\014\n\004step" +
-      "\030\004 \001(\005\022\014\n\004text\030\005 \001(\t\022\037\n\005usage\030\006 \001(\0132\020.pl" +
-      "grpc.v1.Usage\022+\n\010duration\030\007 \001(\0132\031.google" +
-      ".protobuf.Duration\022\024\n\014metrics_json\030\010 \001(\t" +
-      "\022\'\n\ntool_calls\030\t \003(\0132\023.plgrpc.v1.ToolCal" +
-      "l\022\025\n\rfinish_reason\030\n \001(\t\"=\n\016BudgetReport" +
-      "ed\022+\n\010decision\030\001 \001(\0132\031.plgrpc.v1.BudgetD" +
-      "ecision\"\306\001\n\rLlmCallFailed\022\017\n\007call_id\030\001 \001" +
-      "(\t\022\020\n\010provider\030\002 \001(\t\022\r\n\005model\030\003 \001(\t\022\014\n\004s" +
-      "tep\030\004 \001(\005\022\017\n\007attempt\030\005 \001(\005\022#\n\007failure\030\006 " +
-      "\001(\0132\022.plgrpc.v1.Failure\022\022\n\nwill_retry\030\007 " +
-      "\001(\010\022+\n\010duration\030\010 \001(\0132\031.google.protobuf." +
-      "Duration\"\201\001\n\020ContextCompacted\022\025\n\rbefore_" +
-      "tokens\030\001 \001(\003\022\024\n\014after_tokens\030\002 \001(\003\022/\n\010st" +
-      "rategy\030\003 \001(\0162\035.plgrpc.v1.CompactionStrat" +
-      "egy\022\017\n\007summary\030\004 \001(\t\"2\n\013CustomEvent\022#\n\007p" +
-      "ayload\030\001 \001(\0132\022.plgrpc.v1.Payload\"\270\001\n\005Del" +
-      "ta\022\017\n\007task_id\030\001 \001(\t\022\016\n\006run_id\030\002 \001(\t\022\017\n\007c" +
-      "all_id\030\003 \001(\t\022\r\n\005block\030\004 \001(\005\022\024\n\014offset_by" +
-      "tes\030\005 \001(\003\022\016\n\004text\030\006 \001(\tH\000\022\023\n\treasoning\030\007" +
-      " \001(\tH\000\022\030\n\016tool_arguments\030\010 \001(\tH\000\022\020\n\006outp" +
-      "ut\030\t \001(\tH\000B\007\n\005piece*a\n\010Severity\022\030\n\024SEVER" +
-      "ITY_UNSPECIFIED\020\000\022\021\n\rSEVERITY_INFO\020\001\022\024\n\020" +
-      "SEVERITY_WARNING\020\002\022\022\n\016SEVERITY_ERROR\020\003*p" +
-      "\n\010RunCause\022\031\n\025RUN_CAUSE_UNSPECIFIED\020\000\022\027\n" +
-      "\023RUN_CAUSE_SUBMITTED\020\001\022\027\n\023RUN_CAUSE_CONT" +
-      "INUED\020\002\022\027\n\023RUN_CAUSE_RECOVERED\020\003*^\n\013Erro" +
-      "rEffect\022\034\n\030ERROR_EFFECT_UNSPECIFIED\020\000\022\032\n" +
-      "\026ERROR_EFFECT_CONTINUES\020\001\022\025\n\021ERROR_EFFEC" +
-      "T_ENDS\020\002*\275\001\n\rActionOutcome\022\036\n\032ACTION_OUT" +
-      "COME_UNSPECIFIED\020\000\022\034\n\030ACTION_OUTCOME_COM" +
-      "PLETED\020\001\022\031\n\025ACTION_OUTCOME_FAILED\020\002\022\031\n\025A" +
-      "CTION_OUTCOME_DENIED\020\003\022\033\n\027ACTION_OUTCOME" +
-      "_REJECTED\020\004\022\033\n\027ACTION_OUTCOME_CANCELED\020\005" +
-      "Bc\n\033io.github.protolink_grpc.v1P\001ZBgithu" +
-      "b.com/protolink-grpc/protolink-grpc/gen/" +
-      "go/plgrpc/v1;plgrpcv1b\006proto3"
+      "incipal\030\002 \001(\t\022\022\n\nrequest_id\030\003 \001(\t\022\021\n\tthr" +
+      "ead_id\030\004 \001(\t\"\351\001\n\021TaskStatusChanged\022,\n\016pr" +
+      "evious_state\030\001 \001(\0162\024.plgrpc.v1.TaskState" +
+      "\022\'\n\tnew_state\030\002 \001(\0162\024.plgrpc.v1.TaskStat" +
+      "e\022#\n\007failure\030\003 \001(\0132\022.plgrpc.v1.Failure\022\025" +
+      "\n\rcancel_reason\030\004 \001(\t\022 \n\003run\030\005 \001(\0132\023.plg" +
+      "rpc.v1.RunStart\022\037\n\005usage\030\006 \001(\0132\020.plgrpc." +
+      "v1.Usage\"\236\001\n\010RunStart\022\017\n\007attempt\030\001 \001(\005\022\"" +
+      "\n\005cause\030\002 \001(\0162\023.plgrpc.v1.RunCause\022&\n\007co" +
+      "ntext\030\003 \001(\0132\025.plgrpc.v1.RunContext\022!\n\006wo" +
+      "rker\030\004 \001(\0132\021.plgrpc.v1.Worker\022\022\n\nlog_for" +
+      "mat\030\005 \001(\005\"5\n\006Worker\022\014\n\004name\030\001 \001(\t\022\017\n\007ver" +
+      "sion\030\002 \001(\t\022\014\n\004host\030\003 \001(\t\"M\n\021TaskMessages" +
+      "Added\022$\n\010messages\030\001 \003(\0132\022.plgrpc.v1.Mess" +
+      "age\022\022\n\nrequest_id\030\002 \001(\t\"`\n\023TaskArtifactU" +
+      "pdated\022%\n\010artifact\030\001 \001(\0132\023.plgrpc.v1.Art" +
+      "ifact\022\016\n\006append\030\002 \001(\010\022\022\n\nlast_chunk\030\003 \001(" +
+      "\010\"=\n\013TaskPatched\022\025\n\rmetadata_json\030\001 \001(\t\022" +
+      "\027\n\017flow_state_json\030\002 \001(\t\"C\n\014TaskProgress" +
+      "\022\025\n\010progress\030\001 \001(\001H\000\210\001\001\022\017\n\007message\030\002 \001(\t" +
+      "B\013\n\t_progress\"`\n\021TaskErrorReported\022#\n\007fa" +
+      "ilure\030\001 \001(\0132\022.plgrpc.v1.Failure\022&\n\006effec" +
+      "t\030\002 \001(\0162\026.plgrpc.v1.ErrorEffect\"N\n\017Cance" +
+      "lRequested\022\016\n\006reason\030\001 \001(\t\022\024\n\014requested_" +
+      "by\030\002 \001(\t\022\025\n\rmetadata_json\030\003 \001(\t\"^\n\017Actio" +
+      "nRequested\022$\n\006action\030\001 \001(\0132\024.plgrpc.v1.R" +
+      "unAction\022\020\n\010position\030\003 \001(\tJ\004\010\002\020\003R\rdelega" +
+      "tion_id\"D\n\025ActionPolicyEvaluated\022+\n\010deci" +
+      "sion\030\001 \001(\0132\031.plgrpc.v1.PolicyDecision\"\267\001" +
+      "\n\020ApprovalRequired\022\023\n\013approval_id\030\001 \001(\t\022" +
+      "\014\n\004etag\030\002 \001(\t\022%\n\004edit\030\003 \001(\0162\027.plgrpc.v1." +
+      "ApprovalEdit\022/\n\013expire_time\030\004 \001(\0132\032.goog" +
+      "le.protobuf.Timestamp\022\025\n\rmetadata_json\030\005" +
+      " \001(\t\022\021\n\tuncertain\030\006 \001(\010\"\222\001\n\017ApprovalDeci" +
+      "ded\022\023\n\013approval_id\030\001 \001(\t\022\'\n\005state\030\002 \001(\0162" +
+      "\030.plgrpc.v1.ApprovalState\022-\n\010decision\030\003 " +
+      "\001(\0132\033.plgrpc.v1.ApprovalDecision\022\022\n\nrequ" +
+      "est_id\030\004 \001(\t\"n\n\rActionStarted\022,\n\020edited_" +
+      "arguments\030\002 \001(\0132\022.plgrpc.v1.Payload\022\014\n\004k" +
+      "ind\030\003 \001(\t\022\014\n\004name\030\004 \001(\tJ\004\010\001\020\002R\rdelegatio" +
+      "n_id\"\200\002\n\013ActionEnded\022\014\n\004kind\030\001 \001(\t\022\014\n\004na" +
+      "me\030\002 \001(\t\022\"\n\006result\030\003 \001(\0132\022.plgrpc.v1.Pay" +
+      "load\022#\n\007failure\030\004 \001(\0132\022.plgrpc.v1.Failur" +
+      "e\022+\n\010duration\030\006 \001(\0132\031.google.protobuf.Du" +
+      "ration\022\037\n\005usage\030\007 \001(\0132\020.plgrpc.v1.Usage\022" +
+      ")\n\007outcome\030\010 \001(\0162\030.plgrpc.v1.ActionOutco" +
+      "meJ\004\010\005\020\006R\rdelegation_id\"M\n\017ContextPrepar" +
+      "ed\022,\n\010manifest\030\001 \001(\0132\032.plgrpc.v1.Context" +
+      "Manifest\022\014\n\004step\030\002 \001(\005\"t\n\016LlmCallStarted" +
+      "\022\017\n\007call_id\030\001 \001(\t\022\020\n\010provider\030\002 \001(\t\022\r\n\005m" +
+      "odel\030\003 \001(\t\022\017\n\007attempt\030\004 \001(\005\022\014\n\004step\030\005 \001(" +
+      "\005\022\021\n\tstreaming\030\006 \001(\010\"\204\002\n\020LlmCallComplete" +
+      "d\022\017\n\007call_id\030\001 \001(\t\022\020\n\010provider\030\002 \001(\t\022\r\n\005" +
+      "model\030\003 \001(\t\022\014\n\004step\030\004 \001(\005\022\014\n\004text\030\005 \001(\t\022" +
+      "\037\n\005usage\030\006 \001(\0132\020.plgrpc.v1.Usage\022+\n\010dura" +
+      "tion\030\007 \001(\0132\031.google.protobuf.Duration\022\024\n" +
+      "\014metrics_json\030\010 \001(\t\022\'\n\ntool_calls\030\t \003(\0132" +
+      "\023.plgrpc.v1.ToolCall\022\025\n\rfinish_reason\030\n " +
+      "\001(\t\"=\n\016BudgetReported\022+\n\010decision\030\001 \001(\0132" +
+      "\031.plgrpc.v1.BudgetDecision\"\306\001\n\rLlmCallFa" +
+      "iled\022\017\n\007call_id\030\001 \001(\t\022\020\n\010provider\030\002 \001(\t\022" +
+      "\r\n\005model\030\003 \001(\t\022\014\n\004step\030\004 \001(\005\022\017\n\007attempt\030" +
+      "\005 \001(\005\022#\n\007failure\030\006 \001(\0132\022.plgrpc.v1.Failu" +
+      "re\022\022\n\nwill_retry\030\007 \001(\010\022+\n\010duration\030\010 \001(\013" +
+      "2\031.google.protobuf.Duration\"\201\001\n\020ContextC" +
+      "ompacted\022\025\n\rbefore_tokens\030\001 \001(\003\022\024\n\014after" +
+      "_tokens\030\002 \001(\003\022/\n\010strategy\030\003 \001(\0162\035.plgrpc" +
+      ".v1.CompactionStrategy\022\017\n\007summary\030\004 \001(\t\"" +
+      "2\n\013CustomEvent\022#\n\007payload\030\001 \001(\0132\022.plgrpc" +
+      ".v1.Payload\"\270\001\n\005Delta\022\017\n\007task_id\030\001 \001(\t\022\016" +
+      "\n\006run_id\030\002 \001(\t\022\017\n\007call_id\030\003 \001(\t\022\r\n\005block" +
+      "\030\004 \001(\005\022\024\n\014offset_bytes\030\005 \001(\003\022\016\n\004text\030\006 \001" +
+      "(\tH\000\022\023\n\treasoning\030\007 \001(\tH\000\022\030\n\016tool_argume" +
+      "nts\030\010 \001(\tH\000\022\020\n\006output\030\t \001(\tH\000B\007\n\005piece*a" +
+      "\n\010Severity\022\030\n\024SEVERITY_UNSPECIFIED\020\000\022\021\n\r" +
+      "SEVERITY_INFO\020\001\022\024\n\020SEVERITY_WARNING\020\002\022\022\n" +
+      "\016SEVERITY_ERROR\020\003*p\n\010RunCause\022\031\n\025RUN_CAU" +
+      "SE_UNSPECIFIED\020\000\022\027\n\023RUN_CAUSE_SUBMITTED\020" +
+      "\001\022\027\n\023RUN_CAUSE_CONTINUED\020\002\022\027\n\023RUN_CAUSE_" +
+      "RECOVERED\020\003*^\n\013ErrorEffect\022\034\n\030ERROR_EFFE" +
+      "CT_UNSPECIFIED\020\000\022\032\n\026ERROR_EFFECT_CONTINU" +
+      "ES\020\001\022\025\n\021ERROR_EFFECT_ENDS\020\002*\275\001\n\rActionOu" +
+      "tcome\022\036\n\032ACTION_OUTCOME_UNSPECIFIED\020\000\022\034\n" +
+      "\030ACTION_OUTCOME_COMPLETED\020\001\022\031\n\025ACTION_OU" +
+      "TCOME_FAILED\020\002\022\031\n\025ACTION_OUTCOME_DENIED\020" +
+      "\003\022\033\n\027ACTION_OUTCOME_REJECTED\020\004\022\033\n\027ACTION" +
+      "_OUTCOME_CANCELED\020\005Bc\n\033io.github.protoli" +
+      "nk_grpc.v1P\001ZBgithub.com/protolink-grpc/" +
+      "protolink-grpc/gen/go/plgrpc/v1;plgrpcv1" +
+      "b\006proto3"
     };
     descriptor = com.google.protobuf.Descriptors.FileDescriptor
       .internalBuildGeneratedFileFrom(descriptorData,
@@ -324,7 +325,7 @@ public final class Event {
     internal_static_plgrpc_v1_TaskSubmitted_fieldAccessorTable = new
       com.google.protobuf.GeneratedMessage.FieldAccessorTable(
         internal_static_plgrpc_v1_TaskSubmitted_descriptor,
-        new java.lang.String[] { "Task", "Principal", "RequestId", });
+        new java.lang.String[] { "Task", "Principal", "RequestId", "ThreadId", });
     internal_static_plgrpc_v1_TaskStatusChanged_descriptor =
       getDescriptor().getMessageTypes().get(2);
     internal_static_plgrpc_v1_TaskStatusChanged_fieldAccessorTable = new

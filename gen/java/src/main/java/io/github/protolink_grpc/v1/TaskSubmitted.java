@@ -34,6 +34,7 @@ private static final long serialVersionUID = 0L;
   private TaskSubmitted() {
     principal_ = "";
     requestId_ = "";
+    threadId_ = "";
   }
 
   public static final com.google.protobuf.Descriptors.Descriptor
@@ -184,6 +185,53 @@ private static final long serialVersionUID = 0L;
     }
   }
 
+  public static final int THREAD_ID_FIELD_NUMBER = 4;
+  @SuppressWarnings("serial")
+  private volatile java.lang.Object threadId_ = "";
+  /**
+   * <pre>
+   * Thread of the session that the task belongs to. Set by the caller of SubmitTurn. Empty means `default`.
+   * </pre>
+   *
+   * <code>string thread_id = 4;</code>
+   * @return The threadId.
+   */
+  @java.lang.Override
+  public java.lang.String getThreadId() {
+    java.lang.Object ref = threadId_;
+    if (ref instanceof java.lang.String) {
+      return (java.lang.String) ref;
+    } else {
+      com.google.protobuf.ByteString bs = 
+          (com.google.protobuf.ByteString) ref;
+      java.lang.String s = bs.toStringUtf8();
+      threadId_ = s;
+      return s;
+    }
+  }
+  /**
+   * <pre>
+   * Thread of the session that the task belongs to. Set by the caller of SubmitTurn. Empty means `default`.
+   * </pre>
+   *
+   * <code>string thread_id = 4;</code>
+   * @return The bytes for threadId.
+   */
+  @java.lang.Override
+  public com.google.protobuf.ByteString
+      getThreadIdBytes() {
+    java.lang.Object ref = threadId_;
+    if (ref instanceof java.lang.String) {
+      com.google.protobuf.ByteString b = 
+          com.google.protobuf.ByteString.copyFromUtf8(
+              (java.lang.String) ref);
+      threadId_ = b;
+      return b;
+    } else {
+      return (com.google.protobuf.ByteString) ref;
+    }
+  }
+
   private byte memoizedIsInitialized = -1;
   @java.lang.Override
   public final boolean isInitialized() {
@@ -207,6 +255,9 @@ private static final long serialVersionUID = 0L;
     if (!com.google.protobuf.GeneratedMessage.isStringEmpty(requestId_)) {
       com.google.protobuf.GeneratedMessage.writeString(output, 3, requestId_);
     }
+    if (!com.google.protobuf.GeneratedMessage.isStringEmpty(threadId_)) {
+      com.google.protobuf.GeneratedMessage.writeString(output, 4, threadId_);
+    }
     getUnknownFields().writeTo(output);
   }
 
@@ -225,6 +276,9 @@ private static final long serialVersionUID = 0L;
     }
     if (!com.google.protobuf.GeneratedMessage.isStringEmpty(requestId_)) {
       size += com.google.protobuf.GeneratedMessage.computeStringSize(3, requestId_);
+    }
+    if (!com.google.protobuf.GeneratedMessage.isStringEmpty(threadId_)) {
+      size += com.google.protobuf.GeneratedMessage.computeStringSize(4, threadId_);
     }
     size += getUnknownFields().getSerializedSize();
     memoizedSize = size;
@@ -250,6 +304,8 @@ private static final long serialVersionUID = 0L;
         .equals(other.getPrincipal())) return false;
     if (!getRequestId()
         .equals(other.getRequestId())) return false;
+    if (!getThreadId()
+        .equals(other.getThreadId())) return false;
     if (!getUnknownFields().equals(other.getUnknownFields())) return false;
     return true;
   }
@@ -269,6 +325,8 @@ private static final long serialVersionUID = 0L;
     hash = (53 * hash) + getPrincipal().hashCode();
     hash = (37 * hash) + REQUEST_ID_FIELD_NUMBER;
     hash = (53 * hash) + getRequestId().hashCode();
+    hash = (37 * hash) + THREAD_ID_FIELD_NUMBER;
+    hash = (53 * hash) + getThreadId().hashCode();
     hash = (29 * hash) + getUnknownFields().hashCode();
     memoizedHashCode = hash;
     return hash;
@@ -417,6 +475,7 @@ private static final long serialVersionUID = 0L;
       }
       principal_ = "";
       requestId_ = "";
+      threadId_ = "";
       return this;
     }
 
@@ -463,6 +522,9 @@ private static final long serialVersionUID = 0L;
       if (((from_bitField0_ & 0x00000004) != 0)) {
         result.requestId_ = requestId_;
       }
+      if (((from_bitField0_ & 0x00000008) != 0)) {
+        result.threadId_ = threadId_;
+      }
       result.bitField0_ |= to_bitField0_;
     }
 
@@ -489,6 +551,11 @@ private static final long serialVersionUID = 0L;
       if (!other.getRequestId().isEmpty()) {
         requestId_ = other.requestId_;
         bitField0_ |= 0x00000004;
+        onChanged();
+      }
+      if (!other.getThreadId().isEmpty()) {
+        threadId_ = other.threadId_;
+        bitField0_ |= 0x00000008;
         onChanged();
       }
       this.mergeUnknownFields(other.getUnknownFields());
@@ -534,6 +601,11 @@ private static final long serialVersionUID = 0L;
               bitField0_ |= 0x00000004;
               break;
             } // case 26
+            case 34: {
+              threadId_ = input.readStringRequireUtf8();
+              bitField0_ |= 0x00000008;
+              break;
+            } // case 34
             default: {
               if (!super.parseUnknownField(input, extensionRegistry, tag)) {
                 done = true; // was an endgroup tag
@@ -893,6 +965,98 @@ private static final long serialVersionUID = 0L;
       checkByteStringIsUtf8(value);
       requestId_ = value;
       bitField0_ |= 0x00000004;
+      onChanged();
+      return this;
+    }
+
+    private java.lang.Object threadId_ = "";
+    /**
+     * <pre>
+     * Thread of the session that the task belongs to. Set by the caller of SubmitTurn. Empty means `default`.
+     * </pre>
+     *
+     * <code>string thread_id = 4;</code>
+     * @return The threadId.
+     */
+    public java.lang.String getThreadId() {
+      java.lang.Object ref = threadId_;
+      if (!(ref instanceof java.lang.String)) {
+        com.google.protobuf.ByteString bs =
+            (com.google.protobuf.ByteString) ref;
+        java.lang.String s = bs.toStringUtf8();
+        threadId_ = s;
+        return s;
+      } else {
+        return (java.lang.String) ref;
+      }
+    }
+    /**
+     * <pre>
+     * Thread of the session that the task belongs to. Set by the caller of SubmitTurn. Empty means `default`.
+     * </pre>
+     *
+     * <code>string thread_id = 4;</code>
+     * @return The bytes for threadId.
+     */
+    public com.google.protobuf.ByteString
+        getThreadIdBytes() {
+      java.lang.Object ref = threadId_;
+      if (ref instanceof String) {
+        com.google.protobuf.ByteString b = 
+            com.google.protobuf.ByteString.copyFromUtf8(
+                (java.lang.String) ref);
+        threadId_ = b;
+        return b;
+      } else {
+        return (com.google.protobuf.ByteString) ref;
+      }
+    }
+    /**
+     * <pre>
+     * Thread of the session that the task belongs to. Set by the caller of SubmitTurn. Empty means `default`.
+     * </pre>
+     *
+     * <code>string thread_id = 4;</code>
+     * @param value The threadId to set.
+     * @return This builder for chaining.
+     */
+    public Builder setThreadId(
+        java.lang.String value) {
+      if (value == null) { throw new NullPointerException(); }
+      threadId_ = value;
+      bitField0_ |= 0x00000008;
+      onChanged();
+      return this;
+    }
+    /**
+     * <pre>
+     * Thread of the session that the task belongs to. Set by the caller of SubmitTurn. Empty means `default`.
+     * </pre>
+     *
+     * <code>string thread_id = 4;</code>
+     * @return This builder for chaining.
+     */
+    public Builder clearThreadId() {
+      threadId_ = getDefaultInstance().getThreadId();
+      bitField0_ = (bitField0_ & ~0x00000008);
+      onChanged();
+      return this;
+    }
+    /**
+     * <pre>
+     * Thread of the session that the task belongs to. Set by the caller of SubmitTurn. Empty means `default`.
+     * </pre>
+     *
+     * <code>string thread_id = 4;</code>
+     * @param value The bytes for threadId to set.
+     * @return This builder for chaining.
+     */
+    public Builder setThreadIdBytes(
+        com.google.protobuf.ByteString value) {
+      if (value == null) { throw new NullPointerException(); }
+      checkByteStringIsUtf8(value);
+      threadId_ = value;
+      bitField0_ |= 0x00000008;
       onChanged();
       return this;
     }

@@ -78,4 +78,24 @@ public interface TaskSubmittedOrBuilder extends
    */
   com.google.protobuf.ByteString
       getRequestIdBytes();
+
+  /**
+   * <pre>
+   * Thread of the session that the task belongs to. Set by the caller of SubmitTurn. Empty means `default`.
+   * </pre>
+   *
+   * <code>string thread_id = 4;</code>
+   * @return The threadId.
+   */
+  java.lang.String getThreadId();
+  /**
+   * <pre>
+   * Thread of the session that the task belongs to. Set by the caller of SubmitTurn. Empty means `default`.
+   * </pre>
+   *
+   * <code>string thread_id = 4;</code>
+   * @return The bytes for threadId.
+   */
+  com.google.protobuf.ByteString
+      getThreadIdBytes();
 }

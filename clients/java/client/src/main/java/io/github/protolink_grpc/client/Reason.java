@@ -358,5 +358,28 @@ public final class Reason {
    */
   public static final String APPROVAL_DENIED = "APPROVAL_DENIED";
 
+  /**
+   * The session has no turn with this id. Check the id; do not retry. gRPC code: NOT_FOUND.
+   */
+  public static final String TURN_NOT_FOUND = "TURN_NOT_FOUND";
+
+  /**
+   * The session has no thread with this id. Start it with StartThread, or check the id. gRPC code:
+   * NOT_FOUND.
+   */
+  public static final String THREAD_NOT_FOUND = "THREAD_NOT_FOUND";
+
+  /**
+   * The thread has an active turn, and the request forbids to wait for it. Retry after its end, or
+   * choose another policy. gRPC code: FAILED_PRECONDITION.
+   */
+  public static final String THREAD_BUSY = "THREAD_BUSY";
+
+  /**
+   * The turn is not in the queue any more: it has started or ended. Read the session. gRPC code:
+   * FAILED_PRECONDITION.
+   */
+  public static final String TURN_NOT_QUEUED = "TURN_NOT_QUEUED";
+
   private Reason() {}
 }

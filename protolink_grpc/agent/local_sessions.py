@@ -1,0 +1,191 @@
+"""The sessions of an agent in the same process, with the same methods as over the network."""
+
+from collections.abc import AsyncGenerator, Callable, Coroutine
+from typing import Any, Protocol, TypeVar
+
+from plgrpc.v1 import session_service_pb2 as pb
+
+from protolink_grpc.models.events import RunEvent
+from protolink_grpc.models.json_value import plain
+from protolink_grpc.models.session import Session, SessionItem, SessionList, SessionPage, Thread, Turn, WhenBusy
+from protolink_grpc.models.task import Task
+from protolink_grpc.net.page_tokens import cursor_from_token, page_size_of, token_from_cursor
+from protolink_grpc.runtime.admission import Submission
+from protolink_grpc.runtime.service import TaskService
+from protolink_grpc.wire.sessions import items_from_pb
+from protolink_grpc.wire.tasks import check_id
+
+T = TypeVar("T")
+U = TypeVar("U")
+
+
+class OnItsLoop(Protocol):
+    """Calls a function with the agent's service on the agent's event loop, and returns its result."""
+
+    async def __call__(
+        self, work: Callable[[TaskService], Coroutine[Any, Any, T]], timeout_s: float | None, /
+    ) -> T: ...
+
+
+class Batches(Protocol):
+    """Yields the batches of a reader on the agent's event loop, each converted."""
+
+    def __call__(
+        self,
+        open_batches: Callable[[TaskService], AsyncGenerator[T, None]],
+        read: Callable[[T], U],
+        timeout_s: float | None,
+        task_id: str,
+        /,
+    ) -> AsyncGenerator[U, None]: ...
+
+
+class LocalSessions:
+    """The sessions of one principal with an agent in this process.
+
+    Args:
+        read_events: Converts a batch of frames.
+        copy: Builds a submission with copies of a task's content.
+    """
+
+    def __init__(
+        self,
+        principal: str,
+        on_its_loop: OnItsLoop,
+        batches: Batches,
+        read_events: Callable[[list[bytes]], list[RunEvent]],
+        copy: Callable[[Task], Submission],
+    ) -> None:
+        self._principal = principal
+        self._on_its_loop = on_its_loop
+        self._batches = batches
+        self._read_events = read_events
+        self._copy = copy
+
+    async def create(self, session_id: str, title: str, metadata: dict[str, Any], timeout_s: float | None) -> Session:
+        check_id(session_id, "session_id")
+        copy = plain(metadata)
+        return await self._on_its_loop(
+            lambda service: service.sessions.create(self._principal, session_id, title=title, metadata=copy), timeout_s
+        )
+
+    async def update(
+        self,
+        session_id: str,
+        title: str | None,
+        metadata: dict[str, Any] | None,
+        archived: bool | None,
+        timeout_s: float | None,
+    ) -> Session:
+        copy = None if metadata is None else plain(metadata)
+        return await self._on_its_loop(
+            lambda service: service.sessions.update(
+                self._principal, session_id, title=title, metadata=copy, archived=archived
+            ),
+            timeout_s,
+        )
+
+    async def get(
+        self, session_id: str, thread_id: str, page_size: int, page_token: str, timeout_s: float | None
+    ) -> SessionPage:
+        before, _ = cursor_from_token(page_token) or (0, "")
+        limit = page_size_of(page_size)
+        session, turns, more = await self._on_its_loop(
+            lambda service: service.sessions.get(
+                self._principal, session_id, thread_id=thread_id, before=before, limit=limit
+            ),
+            timeout_s,
+        )
+        return SessionPage(session, tuple(turns), token_from_cursor((more, "") if more else None))
+
+    async def find(
+        self, page_size: int, page_token: str, timeout_s: float | None, *, include_archived: bool
+    ) -> SessionList:
+        after, limit = cursor_from_token(page_token), page_size_of(page_size)
+        found, following = await self._on_its_loop(
+            lambda service: service.sessions.find(
+                self._principal, after=after, limit=limit, include_archived=include_archived
+            ),
+            timeout_s,
+        )
+        return SessionList(tuple(found), token_from_cursor(following))
+
+    async def start_thread(self, session_id: str, thread_id: str, title: str, timeout_s: float | None) -> Thread:
+        check_id(session_id, "session_id")
+        check_id(thread_id, "thread_id")
+        return await self._on_its_loop(
+            lambda service: service.sessions.start_thread(self._principal, session_id, thread_id, title=title),
+            timeout_s,
+        )
+
+    async def submit(
+        self,
+        task: Task,
+        session_id: str,
+        thread_id: str,
+        turn_id: str,
+        *,
+        when_busy: WhenBusy,
+        timeout_s: float | None,
+    ) -> Turn:
+        for value, field in ((session_id, "session_id"), (thread_id, "thread_id"), (turn_id, "turn_id")):
+            check_id(value, field)
+        submission = self._copy(task)
+        submission.task_id = ""
+        return await self._on_its_loop(
+            lambda service: service.sessions.submit(
+                submission, self._principal, session_id, thread_id=thread_id, turn_id=turn_id, when_busy=when_busy
+            ),
+            timeout_s,
+        )
+
+    def stream(
+        self, session_id: str, turn_id: str, after: int, *, deltas: bool
+    ) -> AsyncGenerator[list[RunEvent], None]:
+        def open_stream(service: TaskService) -> AsyncGenerator[list[bytes], None]:
+            return service.sessions.stream(self._principal, session_id, turn_id, after=after, deltas=deltas)
+
+        return self._batches(open_stream, self._read_events, None, "")
+
+    async def interrupt(
+        self,
+        session_id: str,
+        thread_id: str,
+        turn_id: str,
+        reason: str,
+        timeout_s: float | None,
+        *,
+        clear_queue: bool,
+    ) -> tuple[Turn, ...]:
+        found = await self._on_its_loop(
+            lambda service: service.sessions.interrupt(
+                self._principal,
+                session_id,
+                thread_id=thread_id,
+                turn_id=turn_id,
+                reason=reason,
+                clear_queue=clear_queue,
+            ),
+            timeout_s,
+        )
+        return tuple(found)
+
+    async def promote(self, session_id: str, turn_id: str, timeout_s: float | None) -> Turn:
+        return await self._on_its_loop(
+            lambda service: service.sessions.promote(self._principal, session_id, turn_id), timeout_s
+        )
+
+    async def remove(self, session_id: str, turn_id: str, timeout_s: float | None) -> Turn:
+        return await self._on_its_loop(
+            lambda service: service.sessions.remove(self._principal, session_id, turn_id), timeout_s
+        )
+
+    def watch(self, session_id: str, after: int) -> AsyncGenerator[list[SessionItem], None]:
+        def open_watch(service: TaskService) -> AsyncGenerator[bytes, None]:
+            return service.sessions.watch(self._principal, session_id, after=after)
+
+        return self._batches(open_watch, _read_items, None, "")
+
+
+def _read_items(body: bytes) -> list[SessionItem]:
+    return items_from_pb(pb.SubscribeSessionResponse.FromString(body))

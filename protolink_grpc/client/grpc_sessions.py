@@ -1,0 +1,167 @@
+"""The sessions of agents of this package over gRPC, or over another channel that carries the same services."""
+
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing
+from typing import Any
+
+from google.protobuf.message import Message
+from plgrpc.v1 import agent_service_pb2, session_service_pb2_grpc
+from plgrpc.v1 import session_service_pb2 as pb
+
+from protolink_grpc.client.channel import ChannelOptions, call_stream, call_unary, typed_errors
+from protolink_grpc.errors import UnavailableError
+from protolink_grpc.models.events import RunEvent
+from protolink_grpc.models.lifecycle import INTERRUPTED, TERMINAL
+from protolink_grpc.models.session import Session, SessionItem, SessionList, SessionPage, Thread, Turn, WhenBusy
+from protolink_grpc.models.task import Task
+from protolink_grpc.net.address import Endpoint
+from protolink_grpc.wire.events import delta_from_pb, event_from_pb
+from protolink_grpc.wire.scalars import json_object_to_pb
+from protolink_grpc.wire.sessions import SESSION, THREAD, TURN, WHEN_BUSY, items_from_pb
+from protolink_grpc.wire.tasks import input_to_pb
+
+_SETTLED = TERMINAL | INTERRUPTED
+
+
+class RpcSessions:
+    """The sessions of an agent at an address.
+
+    Args:
+        stub_of: Returns a stub over the agent's channel.
+    """
+
+    def __init__(
+        self, address: Endpoint, options: ChannelOptions, stub_of: Callable[[Callable[[Any], Any]], Any]
+    ) -> None:
+        self._address = address
+        self._options = options
+        self._stub_of = stub_of
+
+    @property
+    def _stub(self) -> Any:
+        return self._stub_of(session_service_pb2_grpc.SessionServiceStub)
+
+    async def _call(self, method: Any, request: Message, timeout_s: float | None, **about: str) -> Any:
+        async with typed_errors(self._address, **about):
+            return await call_unary(method, request, self._address, self._options, timeout_s)
+
+    async def create(self, session_id: str, title: str, metadata: dict[str, Any], timeout_s: float | None) -> Session:
+        request = pb.CreateSessionRequest(session_id=session_id, title=title, metadata_json=json_object_to_pb(metadata))
+        return SESSION.from_pb((await self._call(self._stub.CreateSession, request, timeout_s)).session)
+
+    async def update(
+        self,
+        session_id: str,
+        title: str | None,
+        metadata: dict[str, Any] | None,
+        archived: bool | None,
+        timeout_s: float | None,
+    ) -> Session:
+        request = pb.UpdateSessionRequest(
+            session_id=session_id,
+            title=title,
+            metadata_json=None if metadata is None else json_object_to_pb(metadata),
+            archived=archived,
+        )
+        response = await self._call(self._stub.UpdateSession, request, timeout_s, session_id=session_id)
+        return SESSION.from_pb(response.session)
+
+    async def get(
+        self, session_id: str, thread_id: str, page_size: int, page_token: str, timeout_s: float | None
+    ) -> SessionPage:
+        request = pb.GetSessionRequest(
+            session_id=session_id, thread_id=thread_id, page_size=page_size, page_token=page_token
+        )
+        response = await self._call(self._stub.GetSession, request, timeout_s, session_id=session_id)
+        turns = TURN.all_from_pb(response.turns, "turns")
+        return SessionPage(SESSION.from_pb(response.session), tuple(turns), response.next_page_token)
+
+    async def find(
+        self, page_size: int, page_token: str, timeout_s: float | None, *, include_archived: bool
+    ) -> SessionList:
+        request = pb.ListSessionsRequest(page_size=page_size, page_token=page_token, include_archived=include_archived)
+        response = await self._call(self._stub.ListSessions, request, timeout_s)
+        return SessionList(tuple(SESSION.all_from_pb(response.sessions, "sessions")), response.next_page_token)
+
+    async def start_thread(self, session_id: str, thread_id: str, title: str, timeout_s: float | None) -> Thread:
+        request = pb.StartThreadRequest(session_id=session_id, thread_id=thread_id, title=title)
+        response = await self._call(self._stub.StartThread, request, timeout_s, session_id=session_id)
+        return THREAD.from_pb(response.thread)
+
+    async def submit(
+        self,
+        task: Task,
+        session_id: str,
+        thread_id: str,
+        turn_id: str,
+        *,
+        when_busy: WhenBusy,
+        timeout_s: float | None,
+    ) -> Turn:
+        given = input_to_pb(task, 0)  # type: ignore[arg-type]  # unset: the server chooses the task
+        given.ClearField("task_id")
+        given.ClearField("session_id")
+        request = pb.SubmitTurnRequest(
+            session_id=session_id,
+            thread_id=thread_id,
+            turn_id=turn_id,
+            input=given,
+            when_busy=WHEN_BUSY[when_busy],
+        )
+        response = await self._call(self._stub.SubmitTurn, request, timeout_s, session_id=session_id)
+        return TURN.from_pb(response.turn)
+
+    async def stream(
+        self, session_id: str, turn_id: str, after: int, *, deltas: bool
+    ) -> AsyncGenerator[list[RunEvent], None]:
+        mode = agent_service_pb2.DELTA_MODE_ALL if deltas else agent_service_pb2.DELTA_MODE_NONE
+        request = pb.StreamTurnRequest(session_id=session_id, turn_id=turn_id, after_sequence=after, deltas=mode)
+        stream = call_stream(self._stub.StreamTurn, request, self._address, self._options, None)
+        ended = False
+        async with typed_errors(self._address, session_id=session_id), aclosing(stream) as responses:
+            async for response in responses:
+                events = [event_from_pb(each) for each in response.events]
+                ended = events[-1].state in _SETTLED if events else ended
+                if found := events + [delta_from_pb(each) for each in response.deltas]:
+                    yield found
+        if not ended:
+            raise self._incomplete_stream_error()
+
+    async def interrupt(
+        self,
+        session_id: str,
+        thread_id: str,
+        turn_id: str,
+        reason: str,
+        timeout_s: float | None,
+        *,
+        clear_queue: bool,
+    ) -> tuple[Turn, ...]:
+        request = pb.InterruptTurnRequest(
+            session_id=session_id, thread_id=thread_id, turn_id=turn_id, reason=reason, clear_queue=clear_queue
+        )
+        response = await self._call(self._stub.InterruptTurn, request, timeout_s, session_id=session_id)
+        return tuple(TURN.all_from_pb(response.turns, "turns"))
+
+    async def promote(self, session_id: str, turn_id: str, timeout_s: float | None) -> Turn:
+        request = pb.PromoteQueuedTurnRequest(session_id=session_id, turn_id=turn_id)
+        response = await self._call(self._stub.PromoteQueuedTurn, request, timeout_s, session_id=session_id)
+        return TURN.from_pb(response.turn)
+
+    async def remove(self, session_id: str, turn_id: str, timeout_s: float | None) -> Turn:
+        request = pb.RemoveQueuedTurnRequest(session_id=session_id, turn_id=turn_id)
+        response = await self._call(self._stub.RemoveQueuedTurn, request, timeout_s, session_id=session_id)
+        return TURN.from_pb(response.turn)
+
+    async def watch(self, session_id: str, after: int) -> AsyncGenerator[list[SessionItem], None]:
+        request = pb.SubscribeSessionRequest(session_id=session_id, after_position=after)
+        stream = call_stream(self._stub.SubscribeSession, request, self._address, self._options, None)
+        async with typed_errors(self._address, session_id=session_id), aclosing(stream) as responses:
+            async for response in responses:
+                if items := items_from_pb(response):
+                    yield items
+        raise self._incomplete_stream_error()  # this stream has no regular end
+
+    def _incomplete_stream_error(self) -> UnavailableError:
+        url = self._address.url
+        return UnavailableError(f"{url} ended a stream too early", url=url)

@@ -1,0 +1,248 @@
+"""`AgentClient.sessions`: conversations with an agent whose inputs wait for each other, and one stream of everything in them."""
+
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing
+from typing import Any
+
+from protolink_grpc.client.agent_access import AgentAccess
+from protolink_grpc.client.backoff import Backoff, is_interruption
+from protolink_grpc.client.port import AgentPort
+from protolink_grpc.client.resumption import resumed_batches
+from protolink_grpc.errors import InvalidArgumentError, ProtolinkError
+from protolink_grpc.models.arguments import checks_arguments
+from protolink_grpc.models.events import RunEvent
+from protolink_grpc.models.ids import new_session_id, new_uuid
+from protolink_grpc.models.lifecycle import INTERRUPTED, TERMINAL
+from protolink_grpc.models.message import Message
+from protolink_grpc.models.references import References
+from protolink_grpc.models.session import (
+    DEFAULT_THREAD,
+    Session,
+    SessionItem,
+    SessionList,
+    SessionPage,
+    Thread,
+    Turn,
+    WhenBusy,
+)
+from protolink_grpc.models.task import Task
+
+_SETTLED = TERMINAL | INTERRUPTED
+
+
+@checks_arguments
+class SessionCalls:
+    """The sessions of the caller with an agent, on the settings of a client.
+
+    A session has threads, a thread has turns: inputs that run one after the other. `agent_url` is as in AgentClient. Agents of
+    other systems have no sessions: UnimplementedError.
+    """
+
+    def __init__(self, client: AgentAccess, open_agent: Callable[[str | None], AgentPort]) -> None:
+        self._client = client
+        self._open = open_agent
+
+    async def create(
+        self,
+        session_id: str | None = None,
+        *,
+        title: str = "",
+        metadata: dict[str, Any] | None = None,
+        agent_url: str | None = None,
+    ) -> Session:
+        """Create a session, or return the existing one with that id unchanged. None creates an id."""
+        agent = self._open(agent_url)
+        return await agent.sessions.create(session_id or new_session_id(), title, metadata or {}, self._client.timeout)
+
+    async def update(
+        self,
+        session_id: str,
+        *,
+        title: str | None = None,
+        metadata: dict[str, Any] | None = None,
+        archived: bool | None = None,
+        agent_url: str | None = None,
+    ) -> Session:
+        """Change a session; None leaves a value as it is. Raises SessionNotFoundError."""
+        agent = self._open(agent_url)
+        return await agent.sessions.update(session_id, title, metadata, archived, self._client.timeout)
+
+    async def get(
+        self,
+        session_id: str,
+        *,
+        thread_id: str = "",
+        page_size: int = 0,
+        page_token: str = "",
+        agent_url: str | None = None,
+    ) -> SessionPage:
+        """Return a session and its newest turns, of one thread or of all.
+
+        Raises:
+            SessionNotFoundError: The caller has no such session.
+        """
+        agent = self._open(agent_url)
+        return await agent.sessions.get(session_id, thread_id, page_size, page_token, self._client.timeout)
+
+    async def list(
+        self,
+        *,
+        page_size: int = 0,
+        page_token: str = "",
+        include_archived: bool = False,
+        agent_url: str | None = None,
+    ) -> SessionList:
+        """Return one page of the caller's sessions, last changed first."""
+        agent = self._open(agent_url)
+        return await agent.sessions.find(page_size, page_token, self._client.timeout, include_archived=include_archived)
+
+    async def start_thread(
+        self, session_id: str, thread_id: str | None = None, *, title: str = "", agent_url: str | None = None
+    ) -> Thread:
+        """Start a thread with an empty conversation, or return the existing one with that id unchanged.
+
+        The session is created if necessary.
+        """
+        agent = self._open(agent_url)
+        return await agent.sessions.start_thread(session_id, thread_id or new_uuid(), title, self._client.timeout)
+
+    async def submit(
+        self,
+        session_id: str,
+        message: Task | Message | str,
+        *,
+        thread_id: str = DEFAULT_THREAD,
+        turn_id: str | None = None,
+        when_busy: WhenBusy | str = WhenBusy.ENQUEUE,
+        agent_url: str | None = None,
+    ) -> Turn:
+        """Submit an input to a thread, and return its turn as soon as it is in the agent's log.
+
+        If the last task of the thread waits for input, the turn continues it. The session is created if necessary.
+
+        Args:
+            message: The input; a task must be new, and its id and session are ignored.
+            turn_id: Idempotency key: a repetition returns the turn of the first call. None creates one for each call.
+            when_busy: "enqueue", "reject", "interrupt" or "start": what to do if the thread has an active turn.
+
+        Raises:
+            ThreadBusyError: The policy is "reject", and the thread has an active turn.
+            ThreadNotFoundError: The thread was not started.
+        """
+        try:
+            policy = WhenBusy(when_busy)
+        except ValueError:
+            policy = None
+        if policy is None or not policy.is_named:
+            raise InvalidArgumentError(f"must be one of {', '.join(WhenBusy)}", field="when_busy")
+        agent = self._open(agent_url)
+        return await agent.sessions.submit(
+            Task.of(message),
+            session_id,
+            thread_id,
+            turn_id or new_uuid(),
+            when_busy=policy,
+            timeout_s=self._client.timeout,
+        )
+
+    async def stream(
+        self, session_id: str, turn: Turn | str, *, deltas: bool = False, agent_url: str | None = None
+    ) -> AsyncGenerator[RunEvent, None]:
+        """Yield the events of a turn, also of one that has not started, until it has ended.
+
+        The stream is resumed after an interruption; each event is yielded exactly once.
+
+        Args:
+            turn: The turn or its id.
+            deltas: As in `AgentClient.subscribe`.
+        """
+        sessions, turn_id = self._open(agent_url).sessions, turn.turn_id if isinstance(turn, Turn) else turn
+
+        def open_stream(after: int) -> AsyncGenerator[list[RunEvent], None]:
+            return sessions.stream(session_id, turn_id, after, deltas=deltas)
+
+        resumed = resumed_batches(open_stream, ends=_SETTLED, outage_s=self._client.outage_s)
+        async with aclosing(resumed) as batches:
+            async for events in batches:
+                for event in events:
+                    yield event
+
+    async def interrupt(
+        self,
+        session_id: str,
+        *,
+        thread_id: str = DEFAULT_THREAD,
+        turn: Turn | str = "",
+        reason: str = "",
+        clear_queue: bool = False,
+        agent_url: str | None = None,
+    ) -> tuple[Turn, ...]:
+        """Cancel the active turns of a thread and its task that waits for input, or one turn.
+
+        Args:
+            turn: Only this turn; it may also be queued.
+            clear_queue: Also remove the queued turns of the thread.
+
+        Returns:
+            The turns that were open, after the call; empty if there was nothing to interrupt.
+        """
+        agent, turn_id = self._open(agent_url), turn.turn_id if isinstance(turn, Turn) else turn
+        return await agent.sessions.interrupt(
+            session_id, thread_id, turn_id, reason, self._client.timeout, clear_queue=clear_queue
+        )
+
+    async def promote(self, session_id: str, turn: Turn | str, *, agent_url: str | None = None) -> Turn:
+        """Put a queued turn at the front of its thread's queue.
+
+        Raises:
+            TurnNotQueuedError: The turn has started or ended.
+            TurnNotFoundError: The session has no such turn.
+        """
+        agent, turn_id = self._open(agent_url), turn.turn_id if isinstance(turn, Turn) else turn
+        return await agent.sessions.promote(session_id, turn_id, self._client.timeout)
+
+    async def remove(self, session_id: str, turn: Turn | str, *, agent_url: str | None = None) -> Turn:
+        """Remove a turn from the queue: its task is canceled. Raises as `promote`."""
+        agent, turn_id = self._open(agent_url), turn.turn_id if isinstance(turn, Turn) else turn
+        return await agent.sessions.remove(session_id, turn_id, self._client.timeout)
+
+    async def subscribe(
+        self, session_id: str, *, after: int = 0, agent_url: str | None = None
+    ) -> AsyncGenerator[SessionItem, None]:
+        """Yield everything that happens in a session: its own events and those of all its tasks, in the order of their commits.
+
+        The stream does not end by itself. It is resumed after an interruption; each event is yielded exactly once.
+
+        Args:
+            after: Position of the last event that the caller has; 0 means from the beginning.
+
+        Raises:
+            SessionNotFoundError: The caller has no such session.
+            SequenceOutOfRangeError: The session has no event at `after`.
+        """
+        sessions, backoff = self._open(agent_url).sessions, Backoff(self._client.outage_s, streams=True)
+        references: dict[str, References] = {}
+        while True:
+            backoff.begin()
+            try:
+                async with aclosing(sessions.watch(session_id, after)) as batches:
+                    async for items in batches:
+                        backoff.reset()
+                        for item in items:
+                            after = item.position
+                            yield _restore(item, references)
+            except ProtolinkError as error:
+                if not is_interruption(error):
+                    raise
+                await backoff.wait_after(error)
+
+
+def _restore(item: SessionItem, references: dict[str, References]) -> SessionItem:
+    """Return the item with the values that its event refers to: each is in an earlier event of the same task."""
+    event = item.event
+    if not isinstance(event, RunEvent):
+        return item
+    known = references.get(event.task_id) or references.setdefault(event.task_id, References())
+    if event.state in TERMINAL:
+        del references[event.task_id]
+    return SessionItem(item.position, known.whole(event))

@@ -1,0 +1,162 @@
+"""SessionService over gRPC: converts requests, calls the runtime, converts results."""
+
+from collections.abc import AsyncIterator
+from contextlib import aclosing
+from dataclasses import replace
+
+from plgrpc.v1 import agent_service_pb2, session_service_pb2_grpc
+from plgrpc.v1 import session_service_pb2 as pb
+
+from protolink_grpc.edges.grpc import convert
+from protolink_grpc.edges.grpc.call import Context, caller, caller_scopes
+from protolink_grpc.errors import InvalidArgumentError
+from protolink_grpc.models.session import DEFAULT_THREAD, WhenBusy
+from protolink_grpc.net.page_tokens import cursor_from_token, page_size_of, token_from_cursor
+from protolink_grpc.runtime.admission import Submission
+from protolink_grpc.runtime.service import TaskService
+from protolink_grpc.wire.bounds import is_small, run_in_thread
+from protolink_grpc.wire.scalars import json_object_from_pb
+from protolink_grpc.wire.sessions import SESSION, THREAD, TURN, WHEN_BUSY
+from protolink_grpc.wire.tasks import check_id
+
+_SET_BY_SERVER = ("task_id", "target", "expected_sequence", "session_id")
+"""Fields of the input that SubmitTurn sets itself."""
+
+
+class SessionServicer(session_service_pb2_grpc.SessionServiceServicer):
+    """SessionService of one agent."""
+
+    def __init__(self, service: TaskService) -> None:
+        self._sessions = service.sessions
+
+    async def CreateSession(self, request: pb.CreateSessionRequest, context: Context) -> pb.CreateSessionResponse:
+        session = await self._sessions.create(
+            caller(),
+            check_id(request.session_id, "session_id"),
+            title=request.title,
+            metadata=json_object_from_pb(request.metadata_json, "metadata_json"),
+        )
+        return pb.CreateSessionResponse(session=SESSION.to_pb(session))
+
+    async def UpdateSession(self, request: pb.UpdateSessionRequest, context: Context) -> pb.UpdateSessionResponse:
+        metadata = None
+        if request.HasField("metadata_json"):
+            metadata = json_object_from_pb(request.metadata_json, "metadata_json")
+        session = await self._sessions.update(
+            caller(),
+            convert.require_id(request.session_id, "session_id"),
+            title=request.title if request.HasField("title") else None,
+            metadata=metadata,
+            archived=request.archived if request.HasField("archived") else None,
+        )
+        return pb.UpdateSessionResponse(session=SESSION.to_pb(session))
+
+    async def GetSession(self, request: pb.GetSessionRequest, context: Context) -> pb.GetSessionResponse:
+        before, _ = cursor_from_token(request.page_token) or (0, "")
+        session, turns, more = await self._sessions.get(
+            caller(),
+            convert.require_id(request.session_id, "session_id"),
+            thread_id=check_id(request.thread_id, "thread_id"),
+            before=before,
+            limit=page_size_of(request.page_size),
+        )
+        return pb.GetSessionResponse(
+            session=SESSION.to_pb(session),
+            turns=map(TURN.to_pb, turns),
+            next_page_token=token_from_cursor((more, "") if more else None),
+        )
+
+    async def ListSessions(self, request: pb.ListSessionsRequest, context: Context) -> pb.ListSessionsResponse:
+        found, following = await self._sessions.find(
+            caller(),
+            after=cursor_from_token(request.page_token),
+            limit=page_size_of(request.page_size),
+            include_archived=request.include_archived,
+        )
+        return pb.ListSessionsResponse(sessions=map(SESSION.to_pb, found), next_page_token=token_from_cursor(following))
+
+    async def StartThread(self, request: pb.StartThreadRequest, context: Context) -> pb.StartThreadResponse:
+        thread = await self._sessions.start_thread(
+            caller(),
+            convert.require_id(request.session_id, "session_id"),
+            check_id(request.thread_id, "thread_id"),
+            title=request.title,
+        )
+        return pb.StartThreadResponse(thread=THREAD.to_pb(thread))
+
+    async def SubmitTurn(self, request: pb.SubmitTurnRequest, context: Context) -> pb.SubmitTurnResponse:
+        turn = await self._sessions.submit(
+            await _read_submission(request),
+            caller(),
+            convert.require_id(request.session_id, "session_id"),
+            thread_id=check_id(request.thread_id, "thread_id") or DEFAULT_THREAD,
+            turn_id=check_id(request.turn_id, "turn_id"),
+            when_busy=WHEN_BUSY.asked(request.when_busy, "when_busy") if request.when_busy else WhenBusy.ENQUEUE,
+        )
+        return pb.SubmitTurnResponse(turn=TURN.to_pb(turn))
+
+    async def StreamTurn(  # type: ignore[override]  # bytes: encoded responses, as those of AgentServicer
+        self, request: pb.StreamTurnRequest, context: Context
+    ) -> AsyncIterator[bytes]:
+        deltas = convert.deltas_from_pb(request.deltas)
+        stream = self._sessions.stream(
+            caller(),
+            convert.require_id(request.session_id, "session_id"),
+            convert.require_id(request.turn_id, "turn_id"),
+            after=request.after_sequence,
+            deltas=deltas,
+            positions=True,
+        )
+        async with aclosing(stream) as batches:
+            async for frames in batches:
+                yield b"".join(frames)
+
+    async def InterruptTurn(self, request: pb.InterruptTurnRequest, context: Context) -> pb.InterruptTurnResponse:
+        turns = await self._sessions.interrupt(
+            caller(),
+            convert.require_id(request.session_id, "session_id"),
+            thread_id=check_id(request.thread_id, "thread_id") or DEFAULT_THREAD,
+            turn_id=check_id(request.turn_id, "turn_id"),
+            reason=request.reason,
+            clear_queue=request.clear_queue,
+        )
+        return pb.InterruptTurnResponse(turns=map(TURN.to_pb, turns))
+
+    async def PromoteQueuedTurn(
+        self, request: pb.PromoteQueuedTurnRequest, context: Context
+    ) -> pb.PromoteQueuedTurnResponse:
+        turn = await self._sessions.promote(
+            caller(),
+            convert.require_id(request.session_id, "session_id"),
+            convert.require_id(request.turn_id, "turn_id"),
+        )
+        return pb.PromoteQueuedTurnResponse(turn=TURN.to_pb(turn))
+
+    async def RemoveQueuedTurn(
+        self, request: pb.RemoveQueuedTurnRequest, context: Context
+    ) -> pb.RemoveQueuedTurnResponse:
+        turn = await self._sessions.remove(
+            caller(),
+            convert.require_id(request.session_id, "session_id"),
+            convert.require_id(request.turn_id, "turn_id"),
+        )
+        return pb.RemoveQueuedTurnResponse(turn=TURN.to_pb(turn))
+
+    async def SubscribeSession(  # type: ignore[override]  # as StreamTurn
+        self, request: pb.SubscribeSessionRequest, context: Context
+    ) -> AsyncIterator[bytes]:
+        session_id = convert.require_id(request.session_id, "session_id")
+        async with aclosing(self._sessions.watch(caller(), session_id, after=request.after_position)) as bodies:
+            async for body in bodies:
+                yield body
+
+
+async def _read_submission(request: pb.SubmitTurnRequest) -> Submission:
+    """Return the submission of a turn, with the caller's scopes. A large request is converted in a thread."""
+    for name in _SET_BY_SERVER:
+        if getattr(request.input, name):
+            raise InvalidArgumentError("is chosen by the server", field=f"input.{name}")
+    whole = agent_service_pb2.SendTaskRequest(input=request.input)
+    read = convert.submission_from_pb
+    submission = read(whole) if is_small(request) else await run_in_thread(read, whole)
+    return replace(submission, scopes=caller_scopes())

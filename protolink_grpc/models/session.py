@@ -1,0 +1,221 @@
+"""Sessions, their threads and turns, and the events of a session's own log.
+
+A session belongs to one principal and one agent. Its turns point to the tasks that do the work; what happens inside a turn is in
+the log of its task.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from protolink_grpc.models.events import RunEvent
+from protolink_grpc.models.lifecycle import TaskState
+from protolink_grpc.models.open_enum import OpenEnum
+
+DEFAULT_THREAD: Final = "default"
+"""The thread of tasks that name none. It always exists."""
+
+MAX_TITLE_CHARS: Final = 1000
+
+
+class TurnState(OpenEnum):
+    """The state of a turn. `ENDED` also if the task waits for the next input: then that is the next turn."""
+
+    QUEUED = "queued"
+    ACTIVE = "active"
+    ENDED = "ended"
+
+
+class WhenBusy(OpenEnum):
+    """What happens to a turn that is submitted to a thread with an active turn.
+
+    `ENQUEUE`: it waits. `REJECT`: it is refused with ThreadBusyError. `INTERRUPT`: the active turns are canceled, and it is the
+    next one. `START`: it starts at once, beside the active ones.
+    """
+
+    ENQUEUE = "enqueue"
+    REJECT = "reject"
+    INTERRUPT = "interrupt"
+    START = "start"
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """One input and the work on it.
+
+    Args:
+        turn_id: Unique in the session.
+        task_id: The task of the turn. A task that waited for input has several turns.
+        after_sequence: Sequence of the last event in the task's log before the turn; 0 if the turn has created the task.
+        result: State of the task at the end of the turn; None before.
+        reason: The reason of the task's last status; may be empty.
+        position: Position of the event with which it was submitted, among all events of the session.
+        created_at, ended_at: ISO 8601; `ended_at` is None before the end.
+    """
+
+    turn_id: str
+    thread_id: str
+    task_id: str
+    after_sequence: int = 0
+    state: TurnState = TurnState.ACTIVE
+    result: TaskState | None = None
+    reason: str = ""
+    position: int = 0
+    created_at: str | None = None
+    ended_at: str | None = None
+    when_busy: WhenBusy = WhenBusy.START
+
+
+@dataclass(frozen=True, slots=True)
+class Thread:
+    """An ordered part of a session.
+
+    Args:
+        created_at: ISO 8601; None for the thread `default`.
+    """
+
+    thread_id: str = DEFAULT_THREAD
+    title: str = ""
+    created_at: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """The state of a session.
+
+    Args:
+        session_id: Local to its owner.
+        position: Position of the last event of the session and its tasks: the state that this value reflects.
+        created_at, updated_at: Times of the first and of the last event, ISO 8601.
+        threads: The thread `default`, then the others, oldest first. Empty in lists of sessions.
+        open_turns: Active turns, then queued ones in the order in which they start. Empty in lists of sessions.
+        turn_count: Number of all turns.
+    """
+
+    session_id: str
+    title: str = ""
+    metadata: dict[str, Any] = field(default_factory=dict)
+    archived: bool = False
+    position: int = 0
+    created_at: str | None = None
+    updated_at: str | None = None
+    threads: tuple[Thread, ...] = ()
+    open_turns: tuple[Turn, ...] = ()
+    turn_count: int = 0
+
+
+# -- Events --------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class SessionCreated:
+    """The session exists."""
+
+    title: str = ""
+    metadata: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class SessionUpdated:
+    """What the owner sets has changed. All fields have their new values."""
+
+    title: str = ""
+    metadata: dict[str, Any] = field(default_factory=dict)
+    archived: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ThreadStarted:
+    """A thread exists. The fields are those of Thread."""
+
+    thread_id: str
+    title: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class TurnSubmitted:
+    """A turn was accepted.
+
+    Args:
+        queued: It waits in the queue; otherwise it starts at once.
+        first: It was put at the front of the queue.
+    """
+
+    turn_id: str
+    thread_id: str
+    task_id: str
+    after_sequence: int = 0
+    queued: bool = False
+    when_busy: WhenBusy = WhenBusy.START
+    first: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class TurnPromoted:
+    """A queued turn was put at the front of its thread's queue."""
+
+    turn_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class TurnStarted:
+    """A queued turn left the queue and starts."""
+
+    turn_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class TurnEnded:
+    """A turn ended. `result` is the state of the task, `reason` that of its last status."""
+
+    turn_id: str
+    result: TaskState
+    reason: str = ""
+
+
+SessionPayload = (
+    SessionCreated | SessionUpdated | ThreadStarted | TurnSubmitted | TurnPromoted | TurnStarted | TurnEnded
+)
+
+
+@dataclass(frozen=True, slots=True)
+class SessionPage:
+    """A session, some of its turns (oldest first), and the token for older ones ("" if there are none)."""
+
+    session: Session
+    turns: tuple[Turn, ...] = ()
+    next_page_token: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class SessionList:
+    """One page of sessions, last changed first, and the token of the next page ("" on the last one)."""
+
+    sessions: tuple[Session, ...] = ()
+    next_page_token: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class SessionEvent:
+    """One fact in a session's own log.
+
+    Args:
+        position: Position among all events of the session and of its tasks, from 1, without gaps.
+        created_at: Time of the append, ISO 8601.
+        payload: None for a kind that this version does not know.
+    """
+
+    position: int
+    created_at: str
+    payload: SessionPayload | None
+
+
+@dataclass(frozen=True, slots=True)
+class SessionItem:
+    """One event of a session's stream: of the session itself, or of one of its tasks.
+
+    Args:
+        position: Position among all events of the session and of its tasks: where to continue.
+    """
+
+    position: int
+    event: SessionEvent | RunEvent

@@ -1,0 +1,539 @@
+"""Sessions: threads with a queue of turns, and one stream of everything that happens in a session.
+
+A turn is a turn of a task. One that waits in a queue is a task that is submitted and held; the append that ends the turn before it
+releases it (see `storage.sessions`), and the process that made this append starts its run.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import aclosing
+from dataclasses import dataclass, replace
+from typing import Any
+
+from protolink_grpc.errors import (
+    InvalidArgumentError,
+    ProtolinkError,
+    SequenceConflictError,
+    SequenceOutOfRangeError,
+    StoreError,
+    TaskAlreadyExistsError,
+    ThreadBusyError,
+    TurnNotQueuedError,
+)
+from protolink_grpc.logs import get_logger
+from protolink_grpc.models.ids import new_session_id, new_uuid
+from protolink_grpc.models.lifecycle import TaskState
+from protolink_grpc.models.session import (
+    DEFAULT_THREAD,
+    MAX_TITLE_CHARS,
+    Session,
+    SessionCreated,
+    SessionUpdated,
+    Thread,
+    ThreadStarted,
+    Turn,
+    TurnState,
+    WhenBusy,
+)
+from protolink_grpc.models.task_target import TaskTarget
+from protolink_grpc.models.watch import StopAt, WatchPosition
+from protolink_grpc.runtime.admission import Admission, Submission
+from protolink_grpc.runtime.tasks import Tasks
+from protolink_grpc.runtime.watch import LogWatcher
+from protolink_grpc.storage import sessions as rows
+from protolink_grpc.storage.port import TaskStore
+from protolink_grpc.storage.records import Records
+from protolink_grpc.storage.sessions import BESIDE_OTHERS, Entry, Opening, SessionHead, SessionLog, owner_of
+from protolink_grpc.wire.sessions import encode_segment, position_field, split_frames
+
+log = get_logger(__name__)
+
+RETRIES = 8
+"""Attempts of one submission while the thread keeps changing."""
+
+BATCH_ENTRIES, BATCH_BYTES = 256, 1 << 20
+"""Limits of one response of a session's stream: entries that are read, and bytes after which it is sent."""
+
+
+@dataclass(frozen=True, slots=True)
+class _ThreadView:
+    """A thread as a submission finds it: the turn that has its id already, or the active turns and the one that waits for input."""
+
+    known: Turn | None
+    active: tuple[Turn, ...]
+    waiting: Turn | None
+
+
+class SessionService:
+    """The sessions of one agent. Every method is for one principal, and does not find the sessions of others.
+
+    Args:
+        watching: Counts and stops the readers.
+        cancel, watch: Those of TaskService.
+    """
+
+    def __init__(
+        self,
+        tasks: Tasks,
+        admission: Admission,
+        watching: LogWatcher,
+        cancel: Callable[..., Awaitable[Any]],
+        watch: Callable[..., AsyncGenerator[list[bytes], None]],
+    ) -> None:
+        self._agent_name = tasks.agent_name
+        self._store = tasks.store
+        self._clock = tasks.clock
+        self._tasks = tasks
+        self._admission = admission
+        self._watching = watching
+        self._cancel = cancel
+        self._watch_task = watch
+        self._starting: set[asyncio.Task[None]] = set()
+        tasks.on_released = self._start_released
+
+    # -- Sessions and threads --------------------------------------------------------------------------------------------
+
+    async def create(
+        self, principal: str, session_id: str = "", *, title: str = "", metadata: dict[str, Any] | None = None
+    ) -> Session:
+        """Create a session, or return the existing one with that id unchanged.
+
+        Raises:
+            InvalidArgumentError: The title is too long.
+        """
+        owner, created = self._owner(principal), SessionCreated(_check_title(title), metadata or {})
+        name, micros = session_id or new_session_id(), self._clock.micros()
+
+        def work(records: Records) -> Session:
+            log = SessionLog(records, owner, name, micros, create=True, created=created)
+            log.close()
+            return rows.read_session(records, log.head)
+
+        return await self._store.change(work)
+
+    async def update(
+        self,
+        principal: str,
+        session_id: str,
+        *,
+        title: str | None = None,
+        metadata: dict[str, Any] | None = None,
+        archived: bool | None = None,
+    ) -> Session:
+        """Change what the owner sets; None leaves a value as it is.
+
+        Raises:
+            SessionNotFoundError: The principal has no such session.
+            InvalidArgumentError: The title is too long.
+        """
+        owner, micros = self._owner(principal), self._clock.micros()
+        if title is not None:
+            _check_title(title)
+
+        def work(records: Records) -> Session:
+            log = SessionLog(records, owner, session_id, micros)
+            known = rows.session_of(log.head)
+            changed = SessionUpdated(
+                known.title if title is None else title,
+                known.metadata if metadata is None else metadata,
+                known.archived if archived is None else archived,
+            )
+            if changed != SessionUpdated(known.title, known.metadata, known.archived):
+                log.update(changed)
+            log.close()
+            return rows.read_session(records, log.head)
+
+        return await self._store.change(work)
+
+    async def get(
+        self, principal: str, session_id: str, *, thread_id: str = "", before: int = 0, limit: int = 50
+    ) -> tuple[Session, list[Turn], int]:
+        """Return a session and a window of its turns.
+
+        Args:
+            thread_id: Only turns of this thread; empty means all.
+            before: Only turns whose position is smaller; 0 means the newest.
+
+        Returns:
+            The session; at most `limit` turns, oldest first; and the position before which there are more turns, or 0.
+
+        Raises:
+            SessionNotFoundError: The principal has no such session.
+        """
+
+        def query(records: Records) -> tuple[Session, list[Turn], int]:
+            head = rows.require_head(records, self._owner(principal), session_id)
+            return rows.read_session(records, head), *rows.read_turns(records, head, thread_id, before, limit)
+
+        return await self._store.view(query)
+
+    async def find(
+        self, principal: str, *, after: tuple[int, str] | None = None, limit: int = 50, include_archived: bool = False
+    ) -> tuple[list[Session], tuple[int, str] | None]:
+        """Return one page of sessions, last changed first, and the cursor of the next page or None."""
+        owner = self._owner(principal)
+        return await self._store.view(
+            lambda records: rows.read_heads(records, owner, after, limit, include_archived=include_archived)
+        )
+
+    async def start_thread(self, principal: str, session_id: str, thread_id: str = "", *, title: str = "") -> Thread:
+        """Start a thread in a session, which is created if necessary; or return the existing thread with that id unchanged.
+
+        Raises:
+            InvalidArgumentError: The title is too long.
+        """
+        owner, micros = self._owner(principal), self._clock.micros()
+        event = ThreadStarted(thread_id or new_uuid(), _check_title(title))
+
+        def work(records: Records) -> Thread:
+            log = SessionLog(records, owner, session_id, micros, create=True)
+            started = Thread() if event.thread_id == DEFAULT_THREAD else log.start_thread(event)
+            log.close()
+            return started
+
+        return await self._store.change(work)
+
+    # -- Turns -----------------------------------------------------------------------------------------------------------
+
+    async def submit(
+        self,
+        submission: Submission,
+        principal: str,
+        session_id: str,
+        *,
+        thread_id: str = DEFAULT_THREAD,
+        turn_id: str = "",
+        when_busy: WhenBusy = WhenBusy.ENQUEUE,
+    ) -> Turn:
+        """Accept a turn, and return after it is in the log. The session is created if necessary.
+
+        If a task of the thread waits for input, the turn continues it.
+
+        Args:
+            submission: Without task, target and session, which are set here.
+            turn_id: Also the idempotency key: a known one returns its turn. Empty means a new id.
+
+        Raises:
+            ThreadBusyError: The thread has an active turn, and the policy is `reject`.
+            ThreadNotFoundError: The thread was not started.
+            ProtolinkError: As `TaskService.submit`.
+        """
+        opening = Opening(thread_id, turn_id or new_uuid(), when_busy)
+        for _ in range(RETRIES):
+            view = await self._view_thread(principal, session_id, opening)
+            if view.known is not None:
+                if when_busy is WhenBusy.INTERRUPT and view.known.state is TurnState.QUEUED:
+                    # An earlier call may have ended between its two steps.
+                    await self._interrupt(view.active, principal, "interrupted by the next turn")
+                return view.known
+            if view.active and when_busy is WhenBusy.REJECT:
+                raise ThreadBusyError(
+                    f"thread {thread_id} has an active turn, and the policy is reject",
+                    thread_id=thread_id,
+                    turn_id=view.active[0].turn_id,
+                    policy=str(when_busy),
+                )
+            attempt = replace(submission, task_id="", target=TaskTarget.CREATE, session_id=session_id, opening=opening)
+            try:
+                await self._submit(attempt, principal, view)
+            except (ThreadBusyError, TurnNotQueuedError, TaskAlreadyExistsError):
+                continue  # the thread has changed since it was read, or another call has submitted the turn
+            return await self.turn(principal, session_id, opening.turn_id)
+        raise SequenceConflictError(f"thread {thread_id} keeps changing; try again later", thread_id=thread_id)
+
+    async def _submit(self, submission: Submission, principal: str, view: _ThreadView) -> None:
+        opening = submission.opening or BESIDE_OTHERS
+        if view.active and opening.when_busy is not WhenBusy.START:
+            interrupts = opening.when_busy is WhenBusy.INTERRUPT
+            submission.opening = replace(opening, held=True, first=interrupts)
+            await self._admission.hold(submission, principal)
+            if interrupts:
+                await self._interrupt(view.active, principal, "interrupted by the next turn")
+            return
+        if view.waiting is not None and opening.when_busy is not WhenBusy.START:
+            submission.task_id, submission.target = view.waiting.task_id, TaskTarget.CONTINUE
+        await self._admission.accept(submission, principal)
+
+    async def _view_thread(self, principal: str, session_id: str, opening: Opening) -> _ThreadView:
+        def query(records: Records) -> _ThreadView:
+            head = records.get(rows.HEADS, self._owner(principal), session_id)
+            if head is None:
+                if opening.thread_id != DEFAULT_THREAD:
+                    raise rows.thread_not_found_error(opening.thread_id)
+                return _ThreadView(None, (), None)
+            rows.require_thread(records, head, opening.thread_id)
+            known = records.get(rows.TURNS, head.number, opening.turn_id)
+            found = rows.open_turns(records, head, opening.thread_id)
+            return _ThreadView(
+                None if known is None else rows.turn_of(known),
+                tuple(each for each in found if each.state is TurnState.ACTIVE),
+                rows.waiting_turn(records, head, opening.thread_id),
+            )
+
+        return await self._store.view(query)
+
+    async def turn(self, principal: str, session_id: str, turn_id: str) -> Turn:
+        """Return a turn.
+
+        Raises:
+            SessionNotFoundError, TurnNotFoundError: The principal has no such session, or the session no such turn.
+        """
+
+        def query(records: Records) -> Turn:
+            head = rows.require_head(records, self._owner(principal), session_id)
+            return rows.turn_of(rows.require_turn(records, head, turn_id))
+
+        return await self._store.view(query)
+
+    async def interrupt(
+        self,
+        principal: str,
+        session_id: str,
+        *,
+        thread_id: str = DEFAULT_THREAD,
+        turn_id: str = "",
+        reason: str = "",
+        clear_queue: bool = False,
+    ) -> list[Turn]:
+        """Cancel the active turns of a thread and its task that waits for input, or one turn.
+
+        Args:
+            turn_id: Only this turn. It may also be in the queue.
+            clear_queue: Also cancel the queued turns of the thread, before the active ones.
+
+        Returns:
+            The turns that were open, after the call. One that is still active is stopping.
+
+        Raises:
+            SessionNotFoundError, ThreadNotFoundError, TurnNotFoundError: There is no such session, thread or turn.
+        """
+
+        def query(records: Records) -> list[Turn]:
+            head = rows.require_head(records, self._owner(principal), session_id)
+            if turn_id:
+                row = rows.require_turn(records, head, turn_id)
+                return [rows.turn_of(row)] if records.get(rows.OPEN_TURNS, head.number, row.task_id) else []
+            rows.require_thread(records, head, thread_id)
+            found = rows.open_turns(records, head, thread_id)
+            waiting = rows.waiting_turn(records, head, thread_id)
+            queue = [each for each in found if each.state is TurnState.QUEUED]
+            active = [each for each in found if each.state is not TurnState.QUEUED]
+            return [*(queue[::-1] if clear_queue else ()), *active, *((waiting,) if waiting else ())]
+
+        found = await self._store.view(query)
+        await self._interrupt(found, principal, reason)
+        return [await self.turn(principal, session_id, each.turn_id) for each in found]
+
+    async def _interrupt(self, turns: "list[Turn] | tuple[Turn, ...]", principal: str, reason: str) -> None:
+        for each in turns:
+            try:
+                await self._cancel(each.task_id, principal, reason=reason)
+            except StoreError:
+                raise
+            except ProtolinkError:
+                log.debug("turn %s has ended before it could be interrupted", each.turn_id)
+
+    async def promote(self, principal: str, session_id: str, turn_id: str) -> Turn:
+        """Put a queued turn at the front of its thread's queue.
+
+        Raises:
+            SessionNotFoundError, TurnNotFoundError: There is no such session or turn.
+            TurnNotQueuedError: The turn has started or ended.
+        """
+        owner, micros = self._owner(principal), self._clock.micros()
+
+        def work(records: Records) -> Turn:
+            log = SessionLog(records, owner, session_id, micros)
+            turn = log.promote_turn(turn_id)
+            log.close()
+            return turn
+
+        return await self._store.change(work)
+
+    async def remove(self, principal: str, session_id: str, turn_id: str) -> Turn:
+        """Remove a turn from the queue: its task is canceled. Raises as `promote`."""
+        turn = await self.turn(principal, session_id, turn_id)
+        if turn.state is not TurnState.QUEUED:
+            raise rows.turn_not_queued_error(turn)
+        await self._cancel(turn.task_id, principal, reason="removed from the queue")
+        removed = await self.turn(principal, session_id, turn_id)
+        if removed.result is not TaskState.CANCELED:
+            raise rows.turn_not_queued_error(removed)
+        return removed
+
+    def _start_released(self, task_id: str) -> None:
+        """Start the run of a task that has left the queue. If this process cannot, another one finds it as an orphan."""
+        if not self._admission.is_open:
+            return
+        starting = asyncio.get_running_loop().create_task(self._start(task_id))
+        self._starting.add(starting)
+        starting.add_done_callback(self._starting.discard)
+
+    async def _start(self, task_id: str) -> None:
+        try:
+            head = await self._store.head(task_id)
+            if head is None or head.state is not TaskState.SUBMITTED or task_id in self._tasks.runs:
+                return
+            live = await self._tasks.read(head)
+            if self._admission.is_open and live.fold.state is TaskState.SUBMITTED:
+                self._admission.resume(live, "submitted")
+        except ProtolinkError as error:
+            log.warning("task %s has left its queue but cannot start here: %s", task_id, error)
+
+    async def stream(
+        self,
+        principal: str,
+        session_id: str,
+        turn_id: str,
+        *,
+        after: int = 0,
+        deltas: bool = False,
+        positions: bool = False,
+    ) -> AsyncGenerator[list[bytes], None]:
+        """Yield the events of a turn as `TaskService.watch` does, until it has ended. A queued turn is waited for.
+
+        Args:
+            after: Sequence of the last event of the task that the caller has; 0 means the beginning of the turn.
+
+        Raises:
+            SessionNotFoundError, TurnNotFoundError: There is no such session or turn.
+            ProtolinkError: As `TaskService.watch`.
+        """
+        turn = await self.turn(principal, session_id, turn_id)
+        watch = self._watch_task(
+            turn.task_id,
+            principal,
+            after=after or turn.after_sequence,
+            stop_at=StopAt.INTERRUPTED,
+            deltas=deltas,
+            positions=positions,
+        )
+        async with aclosing(watch) as batches:
+            async for frames in batches:
+                yield frames
+
+    # -- The stream ------------------------------------------------------------------------------------------------------
+
+    async def watch(self, principal: str, session_id: str, *, after: int = 0) -> AsyncGenerator[bytes, None]:
+        """Yield the events of a session and of its tasks after a position, in the order of positions: stored ones, then new ones.
+
+        Yields:
+            Encoded SubscribeSessionResponses of up to about `BATCH_BYTES`; a larger event comes alone.
+
+        Raises:
+            SessionNotFoundError: The principal has no such session.
+            SequenceOutOfRangeError: The session has no event at `after`.
+            UnavailableError: The service was stopped.
+        """
+        self._watching.enter()
+        try:
+            head = await self._head(principal, session_id)
+            if not 0 <= after <= head.position:
+                raise SequenceOutOfRangeError(
+                    f"after_position {after} is not in session {session_id}, which ends with {head.position}",
+                    after_position=str(after),
+                    last_position=str(head.position),
+                )
+            position, end = after, head.position
+            if position == end:
+                yield position_field(WatchPosition(position, end, caught_up=True))
+            while True:
+                entries = await self._entries(head, position)
+                async for body, last in self._bodies(entries, position):
+                    caught_up = position < end <= last
+                    position = last
+                    yield body + position_field(WatchPosition(last, last, caught_up=True)) if caught_up else body
+                if not entries:
+                    await self._wait(head, position)
+        except StoreError:
+            if not self._admission.is_open:  # and the store is closed
+                raise self._watching.stopped_error() from None
+            raise
+        finally:
+            self._watching.leave()
+
+    async def _head(self, principal: str, session_id: str) -> SessionHead:
+        return await self._store.view(lambda records: rows.require_head(records, self._owner(principal), session_id))
+
+    async def _entries(self, head: SessionHead, after: int) -> list[Entry]:
+        return await self._store.view(lambda records: rows.read_entries(records, head.number, after, BATCH_ENTRIES))
+
+    async def _wait(self, head: SessionHead, after: int) -> None:
+        def has_grown(records: Records) -> bool:
+            return bool(rows.read_entries(records, head.number, after, 1))
+
+        change = self._store.wait_until(rows.ENTRIES, head.number, has_grown)
+        await self._watching.wait(change, lambda: self._store.view(has_grown))
+
+    async def _bodies(self, entries: list[Entry], after: int) -> AsyncGenerator[tuple[bytes, int], None]:
+        """Yield responses with the events of entries after a position, each with the position of its last event."""
+        reader = _EntryReader(self._store, entries)
+        segments: list[bytes] = []
+        size = 0
+        for entry in entries:
+            for position, frames, task_id in await reader.read(entry, after):
+                segment = encode_segment(position, frames, task_id)
+                if segments and size + len(segment) > BATCH_BYTES:
+                    yield b"".join(segments), after
+                    segments, size = [], 0
+                segments.append(segment)
+                size += len(segment)
+                after = position + len(frames) - 1
+            after = entry.position
+        if segments:
+            yield b"".join(segments), after
+
+    def _owner(self, principal: str) -> str:
+        return owner_of(self._agent_name, principal)
+
+
+class _EntryReader:
+    """Reads the events of consecutive entries. Events of one task are read together, up to the limit of one read of the store."""
+
+    def __init__(self, store: TaskStore, entries: list[Entry]) -> None:
+        self._store = store
+        self._last = {each.task_id: each.first_sequence + each.count - 1 for each in entries}
+        self._ahead: dict[str, tuple[int, list[bytes]]] = {}
+        """For each task the sequence of the first event that is read and not yet used, and those events."""
+
+    async def read(self, entry: Entry, after: int) -> list[tuple[int, list[bytes], str]]:
+        """Return the events of an entry after a position: position of the first one, frames, and the task or empty."""
+        found: list[tuple[int, list[bytes], str]] = []
+        position = entry.first_position
+        if position + entry.leads - 1 > after and entry.lead:
+            found.append((position, split_frames(entry.lead), ""))
+        position += entry.leads
+        if entry.count:
+            skipped = max(0, min(after - position + 1, entry.count))
+            if skipped < entry.count:
+                frames = await self._events(entry.task_id, entry.first_sequence + skipped, entry.count - skipped)
+                found.append((position + skipped, frames, entry.task_id))
+            position += entry.count
+        if entry.tail:
+            found.append((position, split_frames(entry.tail), ""))
+        return [_after(after, *each) for each in found if each[0] + len(each[1]) - 1 > after]
+
+    async def _events(self, task_id: str, first: int, count: int) -> list[bytes]:
+        start, ahead = self._ahead.get(task_id, (first, []))
+        found = ahead[first - start : first - start + count]
+        rest = ahead[first - start + count :]
+        while len(found) < count:
+            following = first + len(found)
+            read = await self._store.read(task_id, following - 1, self._last[task_id] - following + 1)
+            if not read:
+                break  # a memory store has dropped the task
+            missing = count - len(found)
+            found, rest = [*found, *read[:missing]], read[missing:]
+        self._ahead[task_id] = (first + count, rest)
+        return found
+
+
+def _after(after: int, position: int, frames: list[bytes], task_id: str) -> tuple[int, list[bytes], str]:
+    skipped = max(0, after - position + 1)
+    return position + skipped, frames[skipped:], task_id
+
+
+def _check_title(title: str) -> str:
+    if len(title) > MAX_TITLE_CHARS:
+        raise InvalidArgumentError(f"must have at most {MAX_TITLE_CHARS} characters", field="title")
+    return title

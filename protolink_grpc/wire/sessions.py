@@ -1,0 +1,111 @@
+"""Converts and encodes sessions, turns and the events of a session's own log.
+
+The encoded events of a session are *frames*, like those of a task: elements of `repeated SessionEvent session_events` of a
+SessionSegment, so that stored events are joined into responses without being decoded.
+"""
+
+from collections.abc import Iterable
+from typing import Any, Final
+
+from plgrpc.v1 import session_pb2 as pb
+from plgrpc.v1 import session_service_pb2 as service_pb
+from plgrpc.v1 import task_pb2
+
+from protolink_grpc.models import session as values
+from protolink_grpc.models.clock import iso_from_micros
+from protolink_grpc.models.events import RunEvent
+from protolink_grpc.models.lifecycle import TaskState
+from protolink_grpc.models.session import Session, SessionEvent, SessionItem, SessionPayload, Thread, Turn, WhenBusy
+from protolink_grpc.models.watch import WatchPosition
+from protolink_grpc.wire.compile import Codec, enum_numbers
+from protolink_grpc.wire.events import event_from_pb as run_event_from_pb
+from protolink_grpc.wire.scalars import delimited, micros_to_pb, read_varint, tag, timestamp_from_pb, varint
+from protolink_grpc.wire.watch import POSITION
+
+WHEN_BUSY: Final = enum_numbers(WhenBusy, pb.WhenBusy.DESCRIPTOR, field="when_busy")
+
+# Before the codecs, which then read the number 0 as this value.
+enum_numbers(TaskState, task_pb2.TaskState.DESCRIPTOR, unset=TaskState.UNKNOWN)
+
+THREAD: Final = Codec(Thread, pb.Thread, created_at="create_time")
+TURN: Final = Codec(Turn, pb.Turn, created_at="create_time", ended_at="end_time")
+SESSION: Final = Codec(Session, pb.Session, created_at="create_time", updated_at="update_time")
+
+PAYLOADS: Final[dict[str, Codec[Any, Any]]] = {
+    "created": Codec(values.SessionCreated, pb.SessionCreated),
+    "updated": Codec(values.SessionUpdated, pb.SessionUpdated),
+    "thread_started": Codec(values.ThreadStarted, pb.ThreadStarted),
+    "turn_submitted": Codec(values.TurnSubmitted, pb.TurnSubmitted),
+    "turn_promoted": Codec(values.TurnPromoted, pb.TurnPromoted),
+    "turn_started": Codec(values.TurnStarted, pb.TurnStarted),
+    "turn_ended": Codec(values.TurnEnded, pb.TurnEnded),
+}
+"""The codec of each field of SessionEvent.payload."""
+_FIELDS: Final[dict[type, str]] = {codec.cls: name for name, codec in PAYLOADS.items()}
+
+_SEGMENT: Final[Any] = service_pb.SessionSegment.DESCRIPTOR.fields_by_name
+_EVENT_TAG: Final = tag(_SEGMENT["session_events"].number)
+_TASK_TAG: Final = tag(_SEGMENT["task_id"].number)
+_POSITION_TAG: Final = varint(_SEGMENT["first_position"].number << 3)
+_RESPONSE: Final[Any] = service_pb.SubscribeSessionResponse.DESCRIPTOR.fields_by_name
+_SEGMENTS_TAG: Final = tag(_RESPONSE["segments"].number)
+_READER_TAG: Final = tag(_RESPONSE["position"].number)
+
+
+def encode_event(payload: SessionPayload, position: int, micros: int) -> bytes:
+    """Encode one event as a frame."""
+    name = _FIELDS[type(payload)]
+    event = pb.SessionEvent(position=position, create_time=micros_to_pb(micros))
+    getattr(event, name).CopyFrom(PAYLOADS[name].to_pb(payload))
+    return delimited(_EVENT_TAG, (event.SerializeToString(),))
+
+
+def event_from_pb(event: pb.SessionEvent) -> SessionEvent:
+    """Convert an event. Raises InvalidArgumentError for a time that does not exist."""
+    name = event.WhichOneof("payload")
+    payload = None if name is None else PAYLOADS[name].from_pb(getattr(event, name), name)
+    return SessionEvent(event.position, timestamp_from_pb(event.create_time, "create_time"), payload)
+
+
+def events_from_frames(frames: bytes) -> list[SessionEvent]:
+    """Convert consecutive frames of a session's events."""
+    return [event_from_pb(each) for each in service_pb.SessionSegment.FromString(frames).session_events]
+
+
+def items_from_pb(response: service_pb.SubscribeSessionResponse) -> list[SessionItem]:
+    """Return the events of a response with their positions."""
+    found: list[SessionItem] = []
+    for segment in response.segments:
+        events: list[SessionEvent | RunEvent] = [event_from_pb(each) for each in segment.session_events]
+        events += [run_event_from_pb(each) for each in segment.events]
+        found += [SessionItem(position, each) for position, each in enumerate(events, segment.first_position)]
+    return found
+
+
+def split_frames(frames: bytes) -> list[bytes]:
+    """Split consecutive frames of a session's events."""
+    found: list[bytes] = []
+    at = 0
+    while at < len(frames):
+        size, start = read_varint(frames, at + len(_EVENT_TAG))
+        found.append(frames[at : start + size])
+        at = start + size
+    return found
+
+
+def encode_segment(first_position: int, frames: Iterable[bytes], task_id: str = "") -> bytes:
+    """Encode a SessionSegment with encoded events, as an element of SubscribeSessionResponse.segments."""
+    pieces = [*frames, _POSITION_TAG, varint(first_position)]
+    if task_id:
+        pieces.append(delimited(_TASK_TAG, (task_id.encode(),)))
+    return delimited(_SEGMENTS_TAG, (b"".join(pieces),))
+
+
+def position_field(position: WatchPosition) -> bytes:
+    """Encode the position of a SubscribeSessionResponse, to be joined with its segments."""
+    return delimited(_READER_TAG, (POSITION.to_pb(position).SerializeToString(),))
+
+
+def time_of(micros: int) -> str | None:
+    """Return the time as text; None for 0."""
+    return iso_from_micros(micros) if micros else None

@@ -1,0 +1,386 @@
+"""Sessions over every way to reach an agent of this package: the queue of a thread, and the stream of a session."""
+
+import asyncio
+import concurrent.futures
+from collections import defaultdict
+from collections.abc import AsyncIterator
+from contextlib import aclosing
+
+import pytest
+
+from protolink_grpc import (
+    Agent,
+    AgentCard,
+    AgentClient,
+    InvalidArgumentError,
+    Message,
+    ResourceExhaustedError,
+    RunEvent,
+    SequenceOutOfRangeError,
+    SessionNotFoundError,
+    Task,
+    TaskState,
+    ThreadBusyError,
+    ThreadNotFoundError,
+    Turn,
+    TurnNotFoundError,
+    TurnNotQueuedError,
+    TurnState,
+)
+from protolink_grpc.client.channel import close_channels
+from protolink_grpc.client.http_channel import close_http_channels
+from protolink_grpc.models.ids import new_uuid
+from protolink_grpc.models.session import SessionItem
+
+WAIT_S = 20.0
+"""Bound of what must happen soon; reached only by a failure."""
+
+
+class Clerk(Agent):
+    """`hold NAME` works until the test opens NAME, `ask NAME` asks a question, anything else is done at once."""
+
+    def __init__(self, card: AgentCard) -> None:
+        super().__init__(card, grace_s=0.1)
+        self.open: defaultdict[str, concurrent.futures.Future[None]] = defaultdict(concurrent.futures.Future)
+        self.done: list[str] = []
+
+    async def handle_task(self, task: Task) -> Task:
+        word, _, name = task.messages[-1].text.partition(" ")
+        if word == "hold":
+            await asyncio.shield(asyncio.wrap_future(self.open[name]))
+        if word == "ask":
+            return task.require_input(Message.agent(f"which {name}?"))
+        self.done.append(task.messages[-1].text)
+        return task.complete(f"{name or word} done")
+
+
+class Link:
+    """An agent, and a client that reaches it in the way under test."""
+
+    def __init__(self, agent: Clerk) -> None:
+        self.agent = agent
+        self.sessions = AgentClient(url=agent.card.url, timeout=WAIT_S).sessions
+        self.client = AgentClient(url=agent.card.url, timeout=WAIT_S)
+
+    async def end_of(self, session_id: str, turn: Turn) -> list[RunEvent]:
+        """The events of a turn, after its end."""
+        async with asyncio.timeout(WAIT_S):
+            return [event async for event in self.sessions.stream(session_id, turn)]
+
+    async def states(self, session_id: str) -> dict[str, str]:
+        """The result of each turn, or its state, by id."""
+        page = await self.sessions.get(session_id)
+        return {turn.turn_id: str(turn.result or turn.state) for turn in page.turns}
+
+    async def everything(self, session_id: str, turns: int, after: int = 0) -> list[SessionItem]:
+        """The session's stream after a position, until as many turns have ended."""
+        found: list[SessionItem] = []
+        async with asyncio.timeout(WAIT_S), aclosing(self.sessions.subscribe(session_id, after=after)) as items:
+            async for item in items:
+                found.append(item)
+                turns -= kind_of(item) == "TurnEnded"
+                if not turns:
+                    return found
+        raise AssertionError("the stream ended")
+
+
+def kind_of(item: SessionItem) -> str:
+    """The type of a task's event, or the class of a session's."""
+    if isinstance(item.event, RunEvent):
+        return item.event.type
+    return type(item.event.payload).__name__
+
+
+@pytest.fixture(params=["grpc", "grpc-web", "runtime", "runtime on another loop"])
+async def link(request: pytest.FixtureRequest) -> AsyncIterator[Link]:
+    way: str = request.param
+    name = f"clerk-{new_uuid()}"
+    urls = {"grpc": "grpc://127.0.0.1:0", "grpc-web": "http://127.0.0.1:0"}
+    agent = Clerk(AgentCard(name=name, description="does as told", url=urls.get(way, f"runtime://{name}")))
+    if way == "runtime on another loop":
+        await asyncio.to_thread(agent.start, background=True)
+    else:
+        await agent.serve()
+    yield Link(agent)
+    for each in agent.open.values():
+        if not each.done():
+            each.set_result(None)
+    if way == "runtime on another loop":
+        await asyncio.to_thread(agent.stop)
+    else:
+        await agent.aclose()
+    await close_channels()
+    await close_http_channels()
+
+
+# -- sessions --------------------------------------------------------------------------------------------------------------
+
+
+async def test_a_session_keeps_what_its_owner_sets_and_creating_it_again_changes_nothing(link: Link) -> None:
+    made = await link.sessions.create("s", title="Trip", metadata={"vip": True})
+    again = await link.sessions.create("s", title="Other")
+    assert again == made
+    assert (made.title, made.metadata, made.archived, made.position) == ("Trip", {"vip": True}, False, 1)
+    changed = await link.sessions.update("s", archived=True)
+    assert (changed.title, changed.metadata, changed.archived, changed.position) == ("Trip", {"vip": True}, True, 2)
+    assert (await link.sessions.update("s", metadata={})).metadata == {}
+
+
+async def test_an_update_without_a_change_adds_no_event(link: Link) -> None:
+    made = await link.sessions.create("s", title="Trip")
+    assert (await link.sessions.update("s", title="Trip")).position == made.position
+
+
+async def test_sessions_are_listed_in_pages_last_changed_first_without_archived_ones(link: Link) -> None:
+    for name in ("a", "b", "c", "d"):
+        await link.sessions.create(name)
+    await link.sessions.update("b", archived=True)
+    await link.sessions.update("a", title="late")
+    first = await link.sessions.list(page_size=2)
+    rest = await link.sessions.list(page_size=2, page_token=first.next_page_token)
+    assert [each.session_id for each in (*first.sessions, *rest.sessions)] == ["a", "d", "c"]
+    assert not rest.next_page_token
+    every = await link.sessions.list(include_archived=True)
+    assert sorted(each.session_id for each in every.sessions) == ["a", "b", "c", "d"]
+
+
+async def test_an_unknown_session_or_turn_is_not_found(link: Link) -> None:
+    with pytest.raises(SessionNotFoundError):
+        await link.sessions.get("nowhere")
+    with pytest.raises(SessionNotFoundError):
+        await link.sessions.update("nowhere", title="x")
+    with pytest.raises(SessionNotFoundError):
+        await anext(link.sessions.subscribe("nowhere"))
+    await link.sessions.create("s")
+    with pytest.raises(TurnNotFoundError):
+        await link.sessions.remove("s", "nothing")
+    with pytest.raises(TurnNotFoundError):
+        await anext(link.sessions.stream("s", "nothing"))
+    with pytest.raises(SequenceOutOfRangeError):
+        await anext(link.sessions.subscribe("s", after=9))
+
+
+async def test_a_title_has_a_bound(link: Link) -> None:
+    with pytest.raises(InvalidArgumentError) as refused:
+        await link.sessions.create("s", title="x" * 1001)
+    assert refused.value.metadata["field"] == "title"
+
+
+# -- turns -----------------------------------------------------------------------------------------------------------------
+
+
+async def test_turns_of_a_thread_run_one_after_the_other(link: Link) -> None:
+    first = await link.sessions.submit("s", "hold one")
+    second = await link.sessions.submit("s", "two")
+    third = await link.sessions.submit("s", "three")
+    assert [each.state for each in (first, second, third)] == [TurnState.ACTIVE, TurnState.QUEUED, TurnState.QUEUED]
+    assert (await link.client.get_task(second.task_id)).state is TaskState.SUBMITTED
+    link.agent.open["one"].set_result(None)
+    events = await link.end_of("s", third)
+    assert events[-1].state is TaskState.COMPLETED
+    assert link.agent.done == ["hold one", "two", "three"]
+    page = await link.sessions.get("s")
+    assert [each.result for each in page.turns] == [TaskState.COMPLETED] * 3
+    assert page.session.open_turns == ()
+
+
+async def test_a_repeated_turn_id_is_the_same_turn(link: Link) -> None:
+    first = await link.sessions.submit("s", "hold one", turn_id="t")
+    again = await link.sessions.submit("s", "something else", turn_id="t")
+    assert again == first
+    assert (await link.sessions.get("s")).session.turn_count == 1
+
+
+async def test_turns_submitted_at_once_are_all_accepted_and_run_in_some_order(link: Link) -> None:
+    turns = await asyncio.gather(*(link.sessions.submit("s", f"say {number}") for number in range(20)))
+    for each in turns:
+        await link.end_of("s", each)
+    assert sorted(link.agent.done) == sorted(f"say {number}" for number in range(20))
+
+
+async def test_a_busy_thread_rejects_a_turn_that_must_not_wait(link: Link) -> None:
+    busy = await link.sessions.submit("s", "hold one")
+    with pytest.raises(ThreadBusyError) as refused:
+        await link.sessions.submit("s", "two", when_busy="reject")
+    assert refused.value.metadata["turn_id"] == busy.turn_id
+    assert refused.value.metadata["policy"] == "reject"
+    link.agent.open["one"].set_result(None)
+    await link.end_of("s", busy)
+    accepted = await link.sessions.submit("s", "two", when_busy="reject")
+    assert (await link.end_of("s", accepted))[-1].state is TaskState.COMPLETED
+
+
+async def test_an_interrupting_turn_ends_the_active_one_and_goes_before_the_queue(link: Link) -> None:
+    active = await link.sessions.submit("s", "hold one", turn_id="active")
+    await link.sessions.submit("s", "queued", turn_id="queued")
+    urgent = await link.sessions.submit("s", "urgent", turn_id="urgent", when_busy="interrupt")
+    await link.end_of("s", active)
+    await link.end_of("s", urgent)
+    await link.end_of("s", await link.sessions.submit("s", "last", turn_id="last"))
+    assert await link.states("s") == {
+        "active": "canceled",
+        "queued": "completed",
+        "urgent": "completed",
+        "last": "completed",
+    }
+    assert link.agent.done == ["urgent", "queued", "last"]
+
+
+async def test_a_turn_can_start_beside_the_active_one(link: Link) -> None:
+    await link.sessions.submit("s", "hold one")
+    beside = await link.sessions.submit("s", "two", when_busy="start")
+    await link.end_of("s", beside)
+    assert link.agent.done == ["two"]
+
+
+async def test_an_unknown_policy_is_refused(link: Link) -> None:
+    with pytest.raises(InvalidArgumentError) as refused:
+        await link.sessions.submit("s", "one", when_busy="panic")
+    assert refused.value.metadata["field"] == "when_busy"
+
+
+async def test_a_queue_has_a_bound(link: Link) -> None:
+    await link.sessions.submit("s", "hold one")
+    for number in range(100):
+        await link.sessions.submit("s", f"say {number}")
+    with pytest.raises(ResourceExhaustedError):
+        await link.sessions.submit("s", "one too many")
+
+
+async def test_a_promoted_turn_runs_first(link: Link) -> None:
+    active = await link.sessions.submit("s", "hold one")
+    turns = [await link.sessions.submit("s", f"say {number}") for number in range(3)]
+    await link.sessions.promote("s", turns[2])
+    opened = (await link.sessions.get("s")).session.open_turns
+    assert [each.turn_id for each in opened] == [
+        active.turn_id, turns[2].turn_id, turns[0].turn_id, turns[1].turn_id
+    ]  # fmt: skip
+    link.agent.open["one"].set_result(None)
+    await link.end_of("s", turns[1])
+    assert link.agent.done == ["hold one", "say 2", "say 0", "say 1"]
+
+
+async def test_a_removed_turn_never_runs(link: Link) -> None:
+    active = await link.sessions.submit("s", "hold one")
+    turn = await link.sessions.submit("s", "two")
+    removed = await link.sessions.remove("s", turn)
+    assert (removed.state, removed.result) == (TurnState.ENDED, TaskState.CANCELED)
+    assert (await link.client.get_task(turn.task_id)).state is TaskState.CANCELED
+    link.agent.open["one"].set_result(None)
+    await link.end_of("s", active)
+    with pytest.raises(TurnNotQueuedError) as refused:
+        await link.sessions.remove("s", active)
+    assert refused.value.metadata["state"] == "completed"
+    assert link.agent.done == ["hold one"]
+
+
+async def test_an_interrupt_ends_the_active_turn_and_the_queue_continues(link: Link) -> None:
+    await link.sessions.submit("s", "hold one", turn_id="one")
+    second = await link.sessions.submit("s", "two", turn_id="two")
+    ended = await link.sessions.interrupt("s", reason="enough")
+    assert [(each.turn_id, each.result) for each in ended] == [("one", TaskState.CANCELED)]
+    await link.end_of("s", second)
+    assert await link.sessions.interrupt("s") == ()
+
+
+async def test_an_interrupt_can_clear_the_queue(link: Link) -> None:
+    await link.sessions.submit("s", "hold one", turn_id="one")
+    await link.sessions.submit("s", "two", turn_id="two")
+    await link.sessions.interrupt("s", clear_queue=True)
+    assert await link.states("s") == {"one": "canceled", "two": "canceled"}
+    assert link.agent.done == []
+
+
+async def test_a_turn_answers_the_question_of_the_task_before_it(link: Link) -> None:
+    asked = await link.sessions.submit("s", "ask color")
+    await link.end_of("s", asked)
+    answered = await link.sessions.submit("s", "blue")
+    await link.end_of("s", answered)
+    assert answered.task_id == asked.task_id
+    page = await link.sessions.get("s")
+    assert [each.result for each in page.turns] == [TaskState.INPUT_REQUIRED, TaskState.COMPLETED]
+    assert (await link.end_of("s", asked))[0].sequence == 1
+
+
+async def test_a_queue_waits_for_an_answer_and_continues_when_the_question_is_withdrawn(link: Link) -> None:
+    asked = await link.sessions.submit("s", "hold ask")
+    queued = await link.sessions.submit("s", "queued")
+    link.agent.open["ask"].set_result(None)
+    await link.end_of("s", queued)
+    question = await link.sessions.submit("s", "ask color")
+    await link.end_of("s", question)
+    await link.client.cancel_task(None, question.task_id)
+    after = await link.sessions.submit("s", "after")
+    await link.end_of("s", after)
+    assert after.task_id != question.task_id
+    assert asked.task_id != queued.task_id
+
+
+async def test_threads_have_queues_of_their_own(link: Link) -> None:
+    await link.sessions.start_thread("s", "side", title="Side")
+    main = await link.sessions.submit("s", "hold main")
+    side = await link.sessions.submit("s", "quick", thread_id="side")
+    await link.end_of("s", side)
+    session = (await link.sessions.get("s")).session
+    assert [(each.thread_id, each.title) for each in session.threads] == [("default", ""), ("side", "Side")]
+    assert [each.turn_id for each in session.open_turns] == [main.turn_id]
+    only = await link.sessions.get("s", thread_id="side")
+    assert [each.turn_id for each in only.turns] == [side.turn_id]
+    with pytest.raises(ThreadNotFoundError):
+        await link.sessions.submit("s", "x", thread_id="nowhere")
+
+
+async def test_turns_are_read_in_pages_newest_first(link: Link) -> None:
+    turns = [await link.sessions.submit("s", f"say {number}") for number in range(7)]
+    for each in turns:
+        await link.end_of("s", each)
+    found: list[str] = []
+    token = ""
+    while True:
+        page = await link.sessions.get("s", page_size=3, page_token=token)
+        found = [*(each.turn_id for each in page.turns), *found]
+        token = page.next_page_token
+        if not token:
+            break
+    assert found == [each.turn_id for each in turns]
+
+
+# -- the stream ------------------------------------------------------------------------------------------------------------
+
+
+async def test_the_stream_has_every_event_of_the_session_and_its_tasks_in_one_order(link: Link) -> None:
+    first = await link.sessions.submit("s", "hold one")
+    second = await link.sessions.submit("s", "two")
+    link.agent.open["one"].set_result(None)
+    items = await link.everything("s", turns=2)
+    assert [item.position for item in items] == list(range(1, len(items) + 1))
+    for turn in (first, second):
+        of_task = [item.event for item in items if isinstance(item.event, RunEvent)]
+        shown = [event.to_dict() for event in of_task if event.task_id == turn.task_id]
+        assert shown == [event.to_dict() for event in await link.end_of("s", turn)]
+    own = [kind_of(item) for item in items if not isinstance(item.event, RunEvent)]
+    assert own == ["SessionCreated", "TurnSubmitted", "TurnSubmitted", "TurnEnded", "TurnStarted", "TurnEnded"]
+    assert (await link.sessions.get("s")).session.position == len(items)
+
+
+async def test_a_reader_that_continues_at_any_position_gets_exactly_the_rest(link: Link) -> None:
+    await link.end_of("s", await link.sessions.submit("s", "one"))
+    await link.end_of("s", await link.sessions.submit("s", "two"))
+    items = await link.everything("s", turns=2)
+    for number in range(len(items) - 1):
+        ends = sum(kind_of(item) == "TurnEnded" for item in items[number:])
+        rest = await link.everything("s", turns=ends, after=number)
+        assert [item.position for item in rest] == [item.position for item in items[number:]]
+
+
+async def test_a_task_sent_with_a_session_is_a_turn_of_its_default_thread(link: Link) -> None:
+    sent = await link.client.send_task(None, Task.create("plain", session_id="s"))
+    page = await link.sessions.get("s")
+    assert [(each.task_id, each.thread_id, each.result) for each in page.turns] == [
+        (sent.id, "default", TaskState.COMPLETED)
+    ]
+
+
+async def test_a_task_without_a_session_makes_none(link: Link) -> None:
+    await link.client.send_task(None, "plain")
+    assert (await link.sessions.list()).sessions == ()

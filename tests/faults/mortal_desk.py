@@ -1,0 +1,158 @@
+"""A service with a session that dies right after any of its commits; `test_session_crashes` runs this file in a process of its own.
+
+The process imports once and forks for each life. Its input is a line with the number of the commit after which the first life dies
+by SIGKILL, 0 for never. The second life repeats all calls with the same ids, and prints what there is to see at the end.
+"""
+
+import asyncio
+import json
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable
+from contextlib import aclosing, suppress
+from pathlib import Path
+from typing import Any
+
+from plgrpc.v1 import session_service_pb2 as pb
+
+from protolink_grpc import Message, ProtolinkError, RunEvent, SQLiteStore, Task
+from protolink_grpc.models.session import TurnEnded, TurnSubmitted
+from protolink_grpc.runtime.admission import Submission
+from protolink_grpc.runtime.run import Run
+from protolink_grpc.runtime.service import TaskService
+from protolink_grpc.storage.port import Append, RequestRecord
+from protolink_grpc.storage.records import Records
+from protolink_grpc.wire.sessions import items_from_pb
+
+TURNS = ("one", "two", "three", "gone", "question", "answer", "endless", "last")
+
+
+class Mortal(SQLiteStore):
+    """Ends its process right after a commit. `commits` counts them."""
+
+    def __init__(self, path: Path, dies_at: int) -> None:
+        super().__init__(path)
+        self.commits = 0
+        self._dies_at = dies_at
+
+    async def append(self, append: Append) -> RequestRecord | None:
+        known = await super().append(append)
+        self._count()
+        return known
+
+    async def change(self, work: Callable[[Records], Any]) -> Any:
+        outcome = await super().change(work)
+        self._count()
+        return outcome
+
+    def _count(self) -> None:
+        self.commits += 1
+        if self.commits == self._dies_at:
+            os.kill(os.getpid(), signal.SIGKILL)
+            time.sleep(60)  # never over: the signal ends the process first
+
+
+class Desk:
+    def __init__(self, folder: Path, dies_at: int) -> None:
+        self.store = Mortal(folder / "tasks.db", dies_at)
+        self.open = asyncio.Event()
+        self.endless = asyncio.Event()
+        self.service = TaskService("desk", self.store, self.handle, recovery="resume")
+        self.sessions = self.service.sessions
+
+    async def handle(self, task: Task, run: Run) -> Task:
+        text = task.messages[-1].text
+        if text == "one":
+            await self.open.wait()
+        if text == "endless":
+            self.endless.set()
+            await asyncio.Event().wait()
+        if text == "question":
+            return task.require_input(Message.agent("which?"))
+        return task.complete(text)
+
+    async def submit(self, turn_id: str, thread_id: str = "default") -> None:
+        submission = Submission.of(Task.create(turn_id))
+        await self.sessions.submit(submission, "ann", "s", thread_id=thread_id, turn_id=turn_id)
+
+    async def end(self, turn_id: str) -> None:
+        async with aclosing(self.sessions.stream("ann", "s", turn_id)) as batches:
+            async for _ in batches:
+                pass
+
+    async def live(self) -> dict[str, Any]:
+        await self.service.start()
+        await self.sessions.create("ann", "s", title="desk")
+        await self.sessions.start_thread("ann", "s", "side")
+        for turn_id in ("one", "two", "three", "gone"):
+            await self.submit(turn_id)
+        with suppress(ProtolinkError):  # in the second life it may have left the queue
+            await self.sessions.promote("ann", "s", "three")
+        with suppress(ProtolinkError):
+            await self.sessions.remove("ann", "s", "gone")
+        await self.submit("question", "side")
+        await self.end("question")
+        await self.submit("answer", "side")
+        await self.end("answer")
+        await self.submit("endless", "side")
+        await self.submit("last", "side")
+        if (await self.sessions.turn("ann", "s", "endless")).result is None:
+            await self.endless.wait()
+            await self.sessions.interrupt("ann", "s", turn_id="endless")
+        self.open.set()
+        for turn_id in TURNS:
+            await self.end(turn_id)
+        seen = await self.seen()
+        await self.service.stop()
+        return seen
+
+    async def seen(self) -> dict[str, Any]:
+        session, turns, _ = await self.sessions.get("ann", "s")
+        items: list[Any] = []
+        async with aclosing(self.sessions.watch("ann", "s")) as bodies:
+            async for body in bodies:
+                items += items_from_pb(pb.SubscribeSessionResponse.FromString(body))
+                if items[-1].position >= session.position:
+                    break
+        of_tasks: dict[str, list[int]] = {}
+        own: list[Any] = []
+        for item in items:
+            if isinstance(item.event, RunEvent):
+                of_tasks.setdefault(item.event.task_id, []).append(item.event.sequence or 0)
+            else:
+                own.append(item.event.payload)
+        return {
+            "commits": self.store.commits,
+            "turns": {each.turn_id: [each.thread_id, str(each.result)] for each in turns},
+            "open": [each.turn_id for each in session.open_turns],
+            "positions": [item.position for item in items],
+            "of_tasks": list(of_tasks.values()),
+            "submitted": [each.turn_id for each in own if isinstance(each, TurnSubmitted)],
+            "ended": [each.turn_id for each in own if isinstance(each, TurnEnded)],
+        }
+
+
+def run_life(folder: Path, dies_at: int) -> bool:
+    """Fork one life, and return whether it has lived to its end."""
+    child = os.fork()
+    if child:
+        return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    try:
+        seen = asyncio.run(Desk(folder, dies_at).live())
+        print(json.dumps(seen), flush=True)
+        os._exit(0)
+    finally:
+        os._exit(1)
+
+
+def main() -> None:
+    for number, line in enumerate(sys.stdin):
+        folder = Path(sys.argv[1]) / f"{os.getpid()}-{number}"
+        folder.mkdir()
+        if not run_life(folder, int(line)) and not run_life(folder, 0):
+            print("the second life failed", flush=True)
+
+
+main()
