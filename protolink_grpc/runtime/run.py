@@ -50,6 +50,7 @@ from protolink_grpc.net.trace_context import TraceContext, span_id_of, trace_of,
 from protolink_grpc.net.tracing import WaitingRun, current_trace, enter_run_span, enter_run_trace, set_waiting_runs
 from protolink_grpc.policy.budget import BudgetEnforcer, effective
 from protolink_grpc.runtime.actions.approvals import ApprovalHandler, answer_event, first_answer, seconds_left
+from protolink_grpc.runtime.actions.gate import executing_action
 from protolink_grpc.runtime.facts import (
     FLOW_PROMPT,
     Emitter,
@@ -757,11 +758,14 @@ class Run(Emitter):
         return self._host.actions
 
     def position(self, kind: str, name: str, asked: Any) -> str:
-        """Return the position of the handler's next action.
+        """Return the position of the next action of the handler, or of the tool that the calling code executes.
 
-        It is the same in every run that requests the same actions in the same order.
+        It is the same in every run that requests the same actions in the same order. Each call of a tool counts its own actions,
+        because a recovered run does not repeat finished calls.
         """
-        digest = hashlib.sha256(canonical_json([kind, name, asked]).encode()).hexdigest()[:32]
+        outer = executing_action(self)
+        asked = [kind, name, asked, outer] if outer else [kind, name, asked]
+        digest = hashlib.sha256(canonical_json(asked).encode()).hexdigest()[:32]
         if self._calls is None:
             self._calls = {}
         nth = self._calls[digest] = self._calls.get(digest, 0) + 1

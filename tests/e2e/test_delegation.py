@@ -498,6 +498,63 @@ async def test_a_parent_that_was_killed_finds_the_child_that_it_began(
         assert len(await tasks_of(worker)) == 1
 
 
+ASKING = """
+    import asyncio, sys
+    from protolink_grpc import Agent, ScriptedLLM, SQLiteStore
+
+    registry, path = sys.argv[1:]
+    steps = [{"type": "tool_call", "tool": name, "args": {}} for name in ("ask", "pause", "ask")]
+    llm = ScriptedLLM([*steps, lambda request: request.messages[-1].content])
+    agent = Agent(name="asking", url="grpc://127.0.0.1:0", registry=registry, llm=llm, store=SQLiteStore(path))
+
+    @agent.tool
+    async def ask() -> int:
+        return await agent.peer("worker").call_tool("count")
+
+    @agent.tool(idempotent=True)
+    async def pause() -> None:
+        await agent.peer("worker").call_tool("pause")
+
+    async def main():
+        await agent.serve()
+        print(agent.card.url, flush=True)
+        await asyncio.Event().wait()
+
+    asyncio.run(main())
+"""
+
+
+async def test_a_tool_that_is_called_again_after_a_crash_asks_its_peer_again(
+    registry: Registry, tmp_path: Path, launch: Callable[..., Awaitable[Any]]
+) -> None:
+    begun, go, counts = asyncio.Event(), asyncio.Event(), 0
+    worker = thinking("worker", registry)
+
+    @worker.tool
+    async def count() -> int:
+        nonlocal counts
+        counts += 1
+        return counts
+
+    @worker.tool
+    async def pause() -> None:
+        begun.set()
+        await go.wait()
+
+    async with worker:
+        asking = await launch(ASKING, registry.url, tmp_path / "asking.db")
+        task = Task.create_infer(prompt="count")
+        await AgentClient(url=await asking.line()).submit_task(None, task)
+        async with asyncio.timeout(PATIENCE_S):
+            await begun.wait()
+        await asking.kill()
+        go.set()
+        asking = await launch(ASKING, registry.url, tmp_path / "asking.db")
+        async with asyncio.timeout(PATIENCE_S):
+            done = await AgentClient(url=await asking.line()).wait_task(task.id)
+    assert (done.state, done.get_output(), counts) == (TaskState.COMPLETED, "2", 2)
+
+
 async def first_run(client: AgentClient, task_id: str) -> str:
     async for event in client.subscribe(task_id):
         if event.state is TaskState.WORKING:

@@ -10,7 +10,9 @@ ended is *uncertain*: it is repeated if that is safe, otherwise a person must ap
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
@@ -111,6 +113,27 @@ class ActionContext(Protocol):
             peer: Another agent failed. There is no local traceback, so an error whose text the owner sees is not logged.
         """
         ...
+
+
+_current: ContextVar[tuple[ActionContext, str] | None] = ContextVar("plgrpc_action", default=None)
+
+
+@contextmanager
+def _executing(action_context: ActionContext, action_id: str) -> Iterator[None]:
+    token = _current.set((action_context, action_id))
+    try:
+        yield
+    finally:
+        _current.reset(token)
+
+
+def executing_action(action_context: ActionContext) -> str:
+    """Return the id of the action of this context that the calling code executes; empty if it executes none.
+
+    Work in the same process for another agent's run inherits the caller's variables, so the contexts are compared.
+    """
+    current = _current.get()
+    return current[1] if current is not None and current[0] is action_context else ""
 
 
 @dataclass(slots=True)
@@ -408,7 +431,7 @@ class ActionExecution:
         exception: ProtolinkError | None = None
         done = ActionResult()
         try:
-            with action_trace(action.action_id):
+            with _executing(action_context, action.action_id), action_trace(action.action_id):
                 done = await self.prepared.execute(action)
             if done.exception is not None:
                 raise done.exception
