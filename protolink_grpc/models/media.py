@@ -5,7 +5,7 @@ import binascii
 import hashlib
 import mimetypes
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from typing import Any, Final, Literal, Self
 from urllib.parse import unquote_to_bytes, urlsplit
@@ -73,6 +73,10 @@ class Media(JsonForm):
     def __post_init__(self) -> None:
         if (self.data is None) == (not self.url):
             raise InvalidArgumentError("a file needs either data or url")
+        try:
+            urlsplit(self.url)
+        except ValueError:
+            raise InvalidArgumentError("must be a URL", field="url") from None
         given = self.media_type.partition(";")[0].strip().lower()
         object.__setattr__(self, "media_type", _SAME.get(given, given) or OCTETS)
 
@@ -153,7 +157,10 @@ class Media(JsonForm):
         Raises:
             InvalidArgumentError: The file has no content that can be read; names `path`.
         """
-        content = _file_of(part)
+        try:
+            content = _file_of(part)
+        except InvalidArgumentError as error:
+            raise error.within(path) if path else error from None
         if content is None:
             return None
         name, media_type = content.name or "", part.media_type or content.media_type
@@ -165,7 +172,11 @@ class Media(JsonForm):
             return cls(media_type, data, name=name, part=path)
         if not uri:
             raise InvalidArgumentError("the file has neither bytes nor a URL that can be sent to a model", field=path)
-        return cls(_guess_type(media_type, name or urlsplit(uri).path), url=uri, name=name, part=path)
+        try:
+            found = cls(media_type, url=uri, name=name, part=path)
+        except InvalidArgumentError:
+            raise InvalidArgumentError("must be a valid URL", field=path) from None
+        return replace(found, media_type=_guess_type(media_type, name or urlsplit(uri).path))
 
 
 def _file_of(part: Part) -> FileContent | None:

@@ -5,6 +5,8 @@ import hashlib
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from protolink_grpc.errors import InvalidArgumentError
 from protolink_grpc.models.media import (
@@ -63,10 +65,17 @@ def test_an_invalid_data_url_is_refused_with_the_path_of_its_part(uri: str):
         media_of_parts([Part.file(uri=uri)], "messages[2]")
 
 
+def test_an_invalid_url_is_refused_with_the_path_of_its_part():
+    with pytest.raises(InvalidArgumentError, match=r"^m\.parts\[0\]: must be a valid URL"):
+        media_of_parts([Part.file(uri="http://[half")], "m")
+    with pytest.raises(InvalidArgumentError, match=r"^url: must be a URL"):
+        Media("image/png", url="http://[half")
+
+
 def test_a_file_has_either_bytes_or_a_url():
-    for given in ({}, {"data": b"a", "url": "https://x.io"}):
+    for fields in ({}, {"data": b"a", "url": "https://x.io"}):
         with pytest.raises(InvalidArgumentError, match="either data or url"):
-            Media("image/png", **given)
+            Media("image/png", **fields)
 
 
 @pytest.mark.parametrize(
@@ -172,3 +181,37 @@ def test_other_results_stay_unchanged(value: Any):
 def test_a_text_file_in_a_result_stays_text():
     found, media = split_result(Part.file(b"a,b", name="a.csv", media_type="text/csv").to_dict())
     assert (found, media) == ({"media_type": "text/csv", "name": "a.csv", "text": "a,b"}, [])
+
+
+words = st.sampled_from(["image", "file", "uri", "resource", "aGk=", "data:;base64,aGk=", "http://[x", "https://a.b/c"])
+keys = st.sampled_from(
+    ["type", "content", "data", "uri", "name", "media_type", "mimeType", "resource", "blob", "$payload"]
+)
+results = st.recursive(
+    st.one_of(st.none(), st.integers(), words, st.text(max_size=9)),
+    lambda inner: st.one_of(st.lists(inner, max_size=3), st.dictionaries(keys, inner, max_size=4)),
+    max_leaves=10,
+)
+
+
+@given(results)
+def test_any_result_of_a_tool_can_be_split(value: Any):
+    _, media = split_result(value)
+    for each in media:
+        assert Media.from_dict(each.to_dict()) == each
+        assert each.reference["media_type"] == each.media_type
+
+
+def field_of_error(part: Part) -> str:
+    """The field that reading the files of a part names; empty if the part is a file or none."""
+    try:
+        media_of_parts([part], "p")
+    except InvalidArgumentError as error:
+        return error.field
+    return ""
+
+
+@given(words, results)
+def test_a_part_is_a_file_or_none_or_its_error_names_its_path(kind: str, content: Any):
+    field = field_of_error(Part.from_dict({"type": kind, "content": content}))
+    assert not field or field.startswith("p.parts[0]")
