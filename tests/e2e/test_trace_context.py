@@ -66,6 +66,17 @@ async def test_the_run_is_a_child_of_the_callers_span_on_every_port(port: str) -
     assert (run.trace_id, run.parent_id, run.trace_state) == (TRACE, CALLER, TRACESTATE)
 
 
+async def test_a_tracestate_in_several_entries_is_one() -> None:
+    seen = Spans()
+    async with Echo("echo", url="grpc://127.0.0.1:0", http=0, telemetry=seen) as agent:
+        headers = [("traceparent", TRACEPARENT), ("tracestate", "a=1"), ("tracestate", "b=2")]
+        await AgentClient(metadata=headers).send_task(agent.card.url, Task.create("hello"))
+        body = {"message": {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "hello"}]}}
+        async with httpx.AsyncClient(base_url=agent.http_url, headers=[*headers, ("A2A-Version", "1.0")]) as http:
+            (await http.post("/message:send", json=body)).raise_for_status()
+    assert [span.trace_state for span in seen.ended] == ["a=1,b=2"] * 2
+
+
 async def test_the_caller_of_a_further_message_is_the_parent_of_its_run() -> None:
     class Asking(Agent):
         async def handle_task(self, task: Task) -> Task:

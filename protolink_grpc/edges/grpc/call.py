@@ -130,5 +130,12 @@ def caller() -> str:
 
 def take_origin(context: "Context | None") -> None:
     """Read the origin of this call from the metadata and set it for the asyncio task, for calls that start a run."""
-    metadata = read_metadata(context)
-    receive_origin(metadata.get(WAITING_RUNS, ""), metadata.get(TRACEPARENT, ""), metadata.get(TRACESTATE, ""))
+    set_origin(context, read_metadata(context))
+
+
+def set_origin(context: "Context | None", metadata: Mapping[str, str]) -> None:
+    """As `take_origin`, with the metadata of the call."""
+    state = metadata.get(TRACESTATE, "")
+    if state and context is not None:  # it may be repeated
+        state = ",".join(str(value) for key, value in context.invocation_metadata() or () if key == TRACESTATE)
+    receive_origin(metadata.get(WAITING_RUNS, ""), metadata.get(TRACEPARENT, ""), state)

@@ -13,14 +13,12 @@ The response's metadata has the id of the task as `x-task-id`, and for a request
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from protolink_grpc.edges.grpc.call import Context, read_binary, read_metadata
+from protolink_grpc.edges.grpc.call import Context, read_binary, read_metadata, set_origin
 from protolink_grpc.errors import InvalidArgumentError
 from protolink_grpc.models.action import BudgetUsage
 from protolink_grpc.models.context import RunContext
 from protolink_grpc.models.failure import RUN_LOST
 from protolink_grpc.models.fold import TaskFold
-from protolink_grpc.net.trace_context import TRACEPARENT, TRACESTATE
-from protolink_grpc.net.tracing import WAITING_RUNS, receive_origin
 from protolink_grpc.wire.tasks import check_id
 from protolink_grpc.wire.typed_calls import (
     REQUEST_ID,
@@ -64,7 +62,7 @@ def read_task_call(context: "Context | None") -> TaskCall:
         InvalidArgumentError: A value is invalid; names the entry.
     """
     headers = read_metadata(context)
-    receive_origin(headers.get(WAITING_RUNS, ""), headers.get(TRACEPARENT, ""), headers.get(TRACESTATE, ""))
+    set_origin(context, headers)
     session_id, options = _read_id(headers, SESSION_ID), read_binary(context, RUN_OPTIONS)
     return TaskCall(
         _read_id(headers, REQUEST_ID),
