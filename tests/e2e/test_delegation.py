@@ -386,7 +386,9 @@ async def test_peers_are_followed_and_not_asked_for_again(registry: Registry) ->
                 await answered(planner)
 
 
-async def test_an_agent_goes_on_delegating_while_its_registry_is_away() -> None:
+async def test_an_agent_goes_on_delegating_while_its_registry_is_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("protolink_grpc.agent.lifecycle.UNREGISTER_WAIT_S", 0.05)
+
     async def forward(agent: Handled, task: Task) -> Task:
         return task.complete(str(await agent.peer("weather").call_tool("forecast", city="Rome")))
 

@@ -260,7 +260,10 @@ async def test_stopping_cuts_what_takes_longer_than_its_grace(world: World) -> N
 
 
 @on_both_loops
-async def test_stopping_leaves_behind_what_does_not_want_to_end(world: World, caplog: pytest.LogCaptureFixture) -> None:
+async def test_stopping_leaves_behind_what_does_not_want_to_end(
+    world: World, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("protolink_grpc.edges.http.http_server.CUT_S", 0.05)
     peer = await Peer.of(world)
     await peer.say(b"GET /stubborn HTTP/1.1\r\nhost: localhost\r\n\r\n")
     await world.held.wait()

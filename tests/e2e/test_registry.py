@@ -426,6 +426,7 @@ async def test_an_agent_that_starts_before_its_registry_registers_when_it_comes(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("protolink_grpc.agent.lifecycle.REGISTER_WAIT_S", 0.05)
+    monkeypatch.setattr("protolink_grpc.agent.registry.REGISTRY_OUTAGE_S", 0.05)
     registry = Registry()
     await registry.serve()
     await registry.aclose()  # its port is known now, and nobody listens there

@@ -199,9 +199,10 @@ REPLICA = """
 
 
 async def test_a_peer_is_reached_by_its_name_while_one_of_its_processes_is_alive(
-    launch: Callable[..., Awaitable[Any]],
+    launch: Callable[..., Awaitable[Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The last one dies with its lease alive: the registry still shows it, and the other one answers."""
+    monkeypatch.setattr("protolink_grpc.agent.lifecycle.OUTAGE_S", 0.2)  # the dead one does not come back
     async with guarded() as registry:
         programs = [await launch(REPLICA, registry.url) for _ in range(2)]
         urls = [await program.line() for program in programs]

@@ -64,7 +64,8 @@ async def test_headers_that_dribble_in_get_408_whatever_their_pace() -> None:
 
 
 @on_both_loops
-async def test_a_body_that_dribbles_in_is_given_up() -> None:
+async def test_a_body_that_dribbles_in_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("protolink_grpc.edges.http.protocol.LINGER_S", 0.2)
     async with hurried() as world:
         peer = await Peer.of(world)
 
