@@ -107,7 +107,7 @@ def _logs_count_anew() -> None:
 
 @pytest.fixture
 async def channel() -> AsyncIterator[Callable[[str], grpc.aio.Channel]]:
-    """Opens a bare channel to a `grpc://` URL: no retries, no interpretation. The library's own channels are closed too."""
+    """Opens a bare channel to a `grpc://` URL: no retries, no interpretation."""
     opened: list[grpc.aio.Channel] = []
 
     def open_channel(url: str) -> grpc.aio.Channel:
@@ -119,7 +119,6 @@ async def channel() -> AsyncIterator[Callable[[str], grpc.aio.Channel]]:
     yield open_channel
     for each in opened:
         await each.close()
-    await close_channels()
 
 
 @pytest.fixture

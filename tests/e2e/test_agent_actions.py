@@ -79,7 +79,7 @@ Open = Callable[..., Awaitable[Shop]]
 
 
 @pytest.fixture
-async def opened(url: str, channel: object) -> AsyncIterator[Open]:
+async def opened(url: str) -> AsyncIterator[Open]:
     """Starts shops; stops them at the end."""
     async with AsyncExitStack() as stack:
 
@@ -588,7 +588,7 @@ async def test_a_model_may_correct_a_call_that_its_tool_refuses(opened: Open) ->
 # Delegation
 
 
-async def test_work_that_comes_back_to_an_agent_is_refused(channel: object) -> None:
+async def test_work_that_comes_back_to_an_agent_is_refused() -> None:
     urls: dict[str, str] = {}
     errors: list[BaseException] = []
 
@@ -614,7 +614,7 @@ async def test_work_that_comes_back_to_an_agent_is_refused(channel: object) -> N
     assert len(errors) == 1
 
 
-async def test_a_delegated_task_runs_under_the_callers_remaining_budget_and_permissions(channel: object) -> None:
+async def test_a_delegated_task_runs_under_the_callers_remaining_budget_and_permissions() -> None:
     worker = Shop("grpc://127.0.0.1:0", name="worker")
 
     class Boss(Agent):

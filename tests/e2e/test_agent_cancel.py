@@ -66,7 +66,7 @@ class Steered(Agent):
 
 
 @pytest.fixture(params=TRANSPORTS)
-async def agent(request: pytest.FixtureRequest, store: TaskStore, channel: object) -> AsyncIterator[Steered]:
+async def agent(request: pytest.FixtureRequest, store: TaskStore) -> AsyncIterator[Steered]:
     async with Steered(request.param, store) as running:
         yield running
         running.go.set()
@@ -171,7 +171,7 @@ async def test_a_handler_that_turns_its_cancellation_into_an_error_ends_all_the_
 
 
 @pytest.mark.parametrize("url", TRANSPORTS)
-async def test_a_queued_task_is_canceled_without_having_begun(url: str, store: TaskStore, channel: object) -> None:
+async def test_a_queued_task_is_canceled_without_having_begun(url: str, store: TaskStore) -> None:
     async with Steered(url, store, max_concurrency=1) as agent:
         client = AgentClient(url=agent.card.url)
         await client.submit_task(None, Task.create("work"))
@@ -188,9 +188,7 @@ async def test_a_queued_task_is_canceled_without_having_begun(url: str, store: T
 
 
 @pytest.mark.parametrize("url", TRANSPORTS)
-async def test_a_handler_that_ignores_its_cancellation_does_not_hold_the_canceler(
-    url: str, store: TaskStore, channel: object
-) -> None:
+async def test_a_handler_that_ignores_its_cancellation_does_not_hold_the_canceler(url: str, store: TaskStore) -> None:
     async with Steered(url, store, cancel_wait_s=0.05) as agent:
         client = AgentClient(url=agent.card.url)
         task = await client.submit_task(None, Task.create("ignore"))
@@ -207,7 +205,7 @@ async def test_a_handler_that_ignores_its_cancellation_does_not_hold_the_cancele
         assert [message.text for message in ended.messages] == ["ignore"]
 
 
-async def test_a_replica_cancels_what_another_one_runs(tmp_path: Path, channel: object) -> None:
+async def test_a_replica_cancels_what_another_one_runs(tmp_path: Path) -> None:
     path = tmp_path / "tasks.db"
     async with (
         Steered("grpc://127.0.0.1:0", SQLiteStore(path)) as runs,
@@ -248,7 +246,7 @@ QUIET = """
 
 
 async def test_a_process_cancels_what_another_process_runs(
-    tmp_path: Path, launch: Callable[..., Awaitable[Any]], channel: object
+    tmp_path: Path, launch: Callable[..., Awaitable[Any]]
 ) -> None:
     path = tmp_path / "tasks.db"
     quiet = await launch(QUIET, path)
@@ -263,7 +261,7 @@ async def test_a_process_cancels_what_another_process_runs(
 
 
 async def test_a_replica_cancels_what_a_dead_process_had_begun(
-    tmp_path: Path, launch: Callable[..., Awaitable[Any]], channel: object
+    tmp_path: Path, launch: Callable[..., Awaitable[Any]]
 ) -> None:
     path = tmp_path / "tasks.db"
     quiet = await launch(QUIET, path)
@@ -292,7 +290,7 @@ class LateStore(MemoryStore):
 
 
 @pytest.mark.parametrize("url", TRANSPORTS)
-async def test_a_child_that_its_agent_has_not_accepted_yet_is_canceled_when_it_has(url: str, channel: object) -> None:
+async def test_a_child_that_its_agent_has_not_accepted_yet_is_canceled_when_it_has(url: str) -> None:
     class Asks(Agent):
         async def handle_task(self, task: Task) -> Task:
             return await self.call_agent(task.messages[0].text, Task.create("work"))
@@ -311,7 +309,7 @@ async def test_a_child_that_its_agent_has_not_accepted_yet_is_canceled_when_it_h
         assert (ended.state, ended.metadata["cancel_reason"]) == (TaskState.CANCELED, "changed my mind")
 
 
-async def test_agent_cancel_task_steers_active_tasks_only(channel: object) -> None:
+async def test_agent_cancel_task_steers_active_tasks_only() -> None:
     async with Steered("runtime://steered") as agent:
         client = AgentClient(url=agent.card.url)
         task = await client.submit_task(None, Task.create("work"))

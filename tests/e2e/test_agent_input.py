@@ -59,7 +59,7 @@ async def send(client: AgentClient, task: Task, how: str) -> tuple[Task, list[Ru
 @pytest.mark.parametrize("kind", [Booking, BookingAsItGoes])
 @pytest.mark.parametrize("turns", [("unary",) * 3, ("stream",) * 3, ("unary", "stream", "unary")], ids="-".join)
 async def test_a_task_that_asks_is_continued_by_further_messages(
-    url: str, kind: type[Agent], turns: tuple[str, ...], store: TaskStore, channel: object
+    url: str, kind: type[Agent], turns: tuple[str, ...], store: TaskStore
 ) -> None:
     async with kind(name="booking", description="books", url=url, store=store) as agent:
         client = AgentClient(url=agent.card.url)
@@ -85,9 +85,7 @@ async def test_a_task_that_asks_is_continued_by_further_messages(
 
 
 @pytest.mark.parametrize("url", TRANSPORTS)
-async def test_a_subscription_sees_every_turn_and_ends_with_the_task(
-    url: str, store: TaskStore, channel: object
-) -> None:
+async def test_a_subscription_sees_every_turn_and_ends_with_the_task(url: str, store: TaskStore) -> None:
     async with Booking(name="booking", description="books", url=url, store=store) as agent:
         client = AgentClient(url=agent.card.url)
         task = await client.send_task(None, Task.create("book"))
@@ -108,7 +106,7 @@ async def test_a_subscription_sees_every_turn_and_ends_with_the_task(
 
 
 @pytest.mark.parametrize("url", TRANSPORTS)
-async def test_a_finished_conversation_takes_no_further_message(url: str, channel: object) -> None:
+async def test_a_finished_conversation_takes_no_further_message(url: str) -> None:
     class Content(Agent):
         async def handle_task(self, task: Task) -> Task:
             return task.complete("fine")
@@ -123,7 +121,7 @@ async def test_a_finished_conversation_takes_no_further_message(url: str, channe
             await collect(client.send_task_streaming(None, task))
 
 
-async def test_a_continuation_survives_a_restart_of_the_agent(tmp_path: Any, channel: object) -> None:
+async def test_a_continuation_survives_a_restart_of_the_agent(tmp_path: Any) -> None:
     from protolink_grpc import SQLiteStore
 
     async with Booking(
@@ -189,7 +187,7 @@ CUSTOM_LOG = [
 @pytest.mark.parametrize("url", TRANSPORTS)
 @pytest.mark.parametrize("kind", [Custom, CustomAsItGoes])
 async def test_a_custom_handler_is_the_same_unary_streamed_and_resubscribed(
-    url: str, kind: type[Agent], store: TaskStore, channel: object
+    url: str, kind: type[Agent], store: TaskStore
 ) -> None:
     async with kind(name="booking", description="does", url=url, store=store) as agent:
         client = AgentClient(url=agent.card.url)

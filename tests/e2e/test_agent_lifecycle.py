@@ -66,7 +66,7 @@ def free_port() -> int:
 # -- coming up and going down ------------------------------------------------------------------------------------------------
 
 
-async def test_an_agent_starts_again_after_a_stop_with_its_tasks(store: TaskStore, channel: object) -> None:
+async def test_an_agent_starts_again_after_a_stop_with_its_tasks(store: TaskStore) -> None:
     agent = Gated(f"grpc://127.0.0.1:{free_port()}", store=store)
     agent.gate.set()
     tasks = []
@@ -96,7 +96,7 @@ def test_an_agent_runs_beside_a_program_that_does_not_await() -> None:
     agent.stop()  # once more does no harm
 
 
-async def test_a_stop_frees_the_port(channel: object) -> None:
+async def test_a_stop_frees_the_port() -> None:
     port = free_port()
     async with Gated(f"grpc://127.0.0.1:{port}"):
         with socket.socket() as other, pytest.raises(OSError, match="in use"):
@@ -108,7 +108,7 @@ async def test_a_stop_frees_the_port(channel: object) -> None:
         other.listen()
 
 
-async def test_a_taken_port_is_an_error_at_once(channel: object) -> None:
+async def test_a_taken_port_is_an_error_at_once() -> None:
     async with Gated() as first:
         second = Gated(first.card.url)
         async with asyncio.timeout(2.0):
@@ -140,7 +140,7 @@ async def test_a_running_agent_refuses_a_tool_with_which_its_card_would_be_too_l
         assert (agent.card.skills, agent.tools, agent.card.capabilities.tool_calling) == ([], {}, False)
 
 
-async def test_a_port_of_another_program_is_taken_too(channel: object) -> None:
+async def test_a_port_of_another_program_is_taken_too() -> None:
     with socket.socket() as other:
         other.bind(("127.0.0.1", 0))
         other.listen()
@@ -156,9 +156,7 @@ async def test_a_runtime_name_is_taken_by_the_agent_that_has_it() -> None:
         assert second.is_running
 
 
-async def test_a_start_that_failed_does_not_touch_the_tasks_of_the_agent_that_runs(
-    tmp_path: Path, channel: object
-) -> None:
+async def test_a_start_that_failed_does_not_touch_the_tasks_of_the_agent_that_runs(tmp_path: Path) -> None:
     async with Gated(store=SQLiteStore(tmp_path / "tasks.db")) as first:
         client = AgentClient(url=first.card.url)
         task = await client.submit_task(None, Task.create("go"))
@@ -304,14 +302,14 @@ async def test_an_address_of_another_machine_is_one_sentence(edge: str) -> None:
 # -- the address that is listened at, and the one that others use ------------------------------------------------------------
 
 
-async def test_an_agent_listens_at_one_address_and_advertises_another(channel: object) -> None:
+async def test_an_agent_listens_at_one_address_and_advertises_another() -> None:
     port = free_port()
     async with Gated("grpc://agent.example:443", listen=f"grpc://127.0.0.1:{port}") as agent:
         told = await AgentClient(url=f"grpc://127.0.0.1:{port}").get_agent_card()
         assert (agent.card.url, told.url) == ("grpc://agent.example:443", "grpc://agent.example:443")
 
 
-async def test_a_free_port_is_advertised_where_the_card_names_none(channel: object) -> None:
+async def test_a_free_port_is_advertised_where_the_card_names_none() -> None:
     async with Registry() as registry:
         agent = Gated("grpc://localhost:0", listen="0.0.0.0:0", registry=registry.url)
         async with agent:
@@ -334,9 +332,7 @@ def test_an_address_that_nobody_can_call_is_not_registered(url: str) -> None:
         Gated("grpc://127.0.0.1:0", listen=url).relocate(url=url, registry="grpc://127.0.0.1:1")
 
 
-async def test_without_a_registry_such_an_address_is_a_warning(
-    channel: object, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_without_a_registry_such_an_address_is_a_warning(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING):
         async with Gated("grpc://0.0.0.0:0"):
             pass
@@ -355,7 +351,7 @@ def test_a_place_to_listen_that_is_none_is_refused(url: str, listen: str) -> Non
     assert error.value.field == "listen"
 
 
-async def test_an_agent_that_moves_listens_where_it_moves_to(channel: object) -> None:
+async def test_an_agent_that_moves_listens_where_it_moves_to() -> None:
     agent = Gated("grpc://agent.example:443", listen="grpc://127.0.0.1:0").relocate(url="grpc://127.0.0.1:0")
     async with agent:
         assert (await AgentClient(url=agent.card.url).get_agent_card()).name == "gated"
@@ -384,7 +380,7 @@ async def test_an_agent_says_that_it_leaves_before_it_leaves_the_registry(channe
 
 
 @pytest.mark.parametrize("url", TRANSPORTS)
-async def test_a_run_goes_on_after_its_callers_deadline(url: str, store: TaskStore, channel: object) -> None:
+async def test_a_run_goes_on_after_its_callers_deadline(url: str, store: TaskStore) -> None:
     async with Gated(url, store=store) as agent:
         task = Task.create("go")
         hasty = AgentClient(url=agent.card.url, timeout=0.2)
@@ -397,7 +393,7 @@ async def test_a_run_goes_on_after_its_callers_deadline(url: str, store: TaskSto
 
 
 @pytest.mark.parametrize("url", TRANSPORTS)
-async def test_a_run_goes_on_after_its_caller_has_hung_up(url: str, store: TaskStore, channel: object) -> None:
+async def test_a_run_goes_on_after_its_caller_has_hung_up(url: str, store: TaskStore) -> None:
     async with Gated(url, store=store) as agent:
         client = AgentClient(url=agent.card.url)
         task = Task.create("go")
@@ -411,7 +407,7 @@ async def test_a_run_goes_on_after_its_caller_has_hung_up(url: str, store: TaskS
 
 
 @pytest.mark.parametrize("url", TRANSPORTS)
-async def test_a_run_goes_on_after_its_stream_was_closed(url: str, store: TaskStore, channel: object) -> None:
+async def test_a_run_goes_on_after_its_stream_was_closed(url: str, store: TaskStore) -> None:
     async with Gated(url, store=store) as agent:
         client = AgentClient(url=agent.card.url)
         task = Task.create("go")

@@ -77,7 +77,7 @@ def client_of(agent: Agent, name: str) -> AgentClient:
 
 
 @pytest.mark.parametrize("tool", ["sleep", "block"])
-async def test_an_agent_that_is_told_nothing_runs_ten_tools_at_once(tool: str, channel: object) -> None:
+async def test_an_agent_that_is_told_nothing_runs_ten_tools_at_once(tool: str) -> None:
     agent = Agent(AgentCard(name="plain", description="d", url="grpc://127.0.0.1:0"))
 
     @agent.tool
@@ -99,7 +99,7 @@ async def test_an_agent_that_is_told_nothing_runs_ten_tools_at_once(tool: str, c
         assert {task.state for task in done} == {TaskState.COMPLETED}
 
 
-async def test_the_tasks_of_one_caller_do_not_keep_another_one_waiting(store: TaskStore, channel: object) -> None:
+async def test_the_tasks_of_one_caller_do_not_keep_another_one_waiting(store: TaskStore) -> None:
     limits = Limits(max_concurrency=1, max_queue=100)
     async with Gated(store=store, limits=limits, authenticator=by_name) as agent:
         flood, single = client_of(agent, "flood"), client_of(agent, "single")
@@ -115,7 +115,7 @@ async def test_the_tasks_of_one_caller_do_not_keep_another_one_waiting(store: Ta
         await flood.wait_task(sent[-1].id)
 
 
-async def test_max_concurrency_of_the_limits_is_enforced(store: TaskStore, channel: object) -> None:
+async def test_max_concurrency_of_the_limits_is_enforced(store: TaskStore) -> None:
     async with gated(running=3, waiting=100, store=store) as agent:
         client = AgentClient(url=agent.card.url)
         sent = [asyncio.create_task(client.send_task(None, Task.create(str(each)))) for each in range(12)]
@@ -127,7 +127,7 @@ async def test_max_concurrency_of_the_limits_is_enforced(store: TaskStore, chann
         assert agent.most == 3
 
 
-async def test_waiting_runs_get_their_turn_in_the_order_in_which_they_came(store: TaskStore, channel: object) -> None:
+async def test_waiting_runs_get_their_turn_in_the_order_in_which_they_came(store: TaskStore) -> None:
     async with gated(running=1, waiting=100, store=store) as agent:
         client = AgentClient(url=agent.card.url)
         tasks = [await client.submit_task(None, Task.create(str(each))) for each in range(8)]
@@ -137,9 +137,7 @@ async def test_waiting_runs_get_their_turn_in_the_order_in_which_they_came(store
 
 
 @pytest.mark.parametrize("url", ["grpc://127.0.0.1:0", "runtime://gated"])
-async def test_a_burst_over_the_queue_is_refused_with_a_hint_when_to_retry(
-    url: str, store: TaskStore, channel: object
-) -> None:
+async def test_a_burst_over_the_queue_is_refused_with_a_hint_when_to_retry(url: str, store: TaskStore) -> None:
     async with gated(running=1, waiting=2, store=store, url=url) as agent:
         client = AgentClient(url=agent.card.url)
         sent = [asyncio.create_task(client.send_task(None, Task.create(str(each)))) for each in range(20)]
@@ -177,7 +175,7 @@ async def test_a_full_queue_answers_resource_exhausted_with_retry_info(
         agent.gate.set()
 
 
-async def test_reading_watching_and_canceling_do_not_wait_for_a_slot(store: TaskStore, channel: object) -> None:
+async def test_reading_watching_and_canceling_do_not_wait_for_a_slot(store: TaskStore) -> None:
     async with gated(running=1, waiting=5, store=store) as agent:
         client = AgentClient(url=agent.card.url)
         running, queued = [await client.submit_task(None, Task.create(text)) for text in ("a", "b")]
@@ -193,7 +191,7 @@ async def test_reading_watching_and_canceling_do_not_wait_for_a_slot(store: Task
         assert agent.begun.qsize() == 1  # the canceled one never began
 
 
-async def test_a_canceled_waiting_run_gives_its_place_to_the_next(store: TaskStore, channel: object) -> None:
+async def test_a_canceled_waiting_run_gives_its_place_to_the_next(store: TaskStore) -> None:
     async with gated(running=1, waiting=1, store=store) as agent:
         client = AgentClient(url=agent.card.url)
         await client.submit_task(None, Task.create("a"))
@@ -211,7 +209,7 @@ async def test_a_canceled_waiting_run_gives_its_place_to_the_next(store: TaskSto
 MB = 1 << 20
 
 
-async def test_tasks_that_wait_hold_a_bounded_number_of_bytes(store: TaskStore, channel: object) -> None:
+async def test_tasks_that_wait_hold_a_bounded_number_of_bytes(store: TaskStore) -> None:
     limits = Limits(max_concurrency=1, max_task_bytes=8 * MB)
     async with Gated(store=store, limits=limits, authenticator=by_name) as agent:
         ann, bob = client_of(agent, "ann"), client_of(agent, "bob")
@@ -228,7 +226,7 @@ async def test_tasks_that_wait_hold_a_bounded_number_of_bytes(store: TaskStore, 
         agent.gate.set()
 
 
-async def test_a_task_that_has_grown_too_large_is_not_continued(channel: object) -> None:
+async def test_a_task_that_has_grown_too_large_is_not_continued() -> None:
     class Asking(Agent):
         async def handle_task(self, task: Task) -> Task:
             return task.require_input("more?")
@@ -244,7 +242,7 @@ async def test_a_task_that_has_grown_too_large_is_not_continued(channel: object)
         assert (await client.send_task(None, shorter)).state is TaskState.INPUT_REQUIRED
 
 
-async def test_finished_tasks_are_forgotten_before_memory_runs_out(channel: object) -> None:
+async def test_finished_tasks_are_forgotten_before_memory_runs_out() -> None:
     class Big(Agent):
         async def handle_task(self, task: Task) -> Task:
             return task.complete("y" * MB)
@@ -261,7 +259,7 @@ async def test_finished_tasks_are_forgotten_before_memory_runs_out(channel: obje
         assert (await client.get_task(sent[-1].id)).messages[-1].text == "y" * MB
 
 
-async def test_as_many_runs_wait_for_approvals_as_may_wait(channel: object) -> None:
+async def test_as_many_runs_wait_for_approvals_as_may_wait() -> None:
     card = AgentCard(name="asking", description="d", url="grpc://127.0.0.1:0")
     policy = CapabilityPolicy({"book": {"effect": "require_approval"}})
     limits = Limits(max_concurrency=1, max_queue=3, principal_share=1.0)
@@ -316,7 +314,7 @@ async def sent_back(target: Agent, task: Task, scheme: str = "grpc") -> Task:
 @pytest.mark.parametrize("scheme", ["grpc", "http", "a2a"])
 @pytest.mark.parametrize(("max_concurrency", "works"), [(1, False), (2, True)])
 async def test_a_task_that_comes_back_to_an_agent_without_a_slot_is_refused_at_once(
-    max_concurrency: int, works: bool, scheme: str, channel: object
+    max_concurrency: int, works: bool, scheme: str
 ) -> None:
     async def first(task: Task) -> Task:
         if task.messages[0].text.endswith("++"):

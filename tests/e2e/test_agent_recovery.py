@@ -69,7 +69,7 @@ class Remains:
 
 
 @pytest.fixture
-async def remains(tmp_path: Path, launch: Callable[..., Awaitable[Any]], channel: object) -> Remains:
+async def remains(tmp_path: Path, launch: Callable[..., Awaitable[Any]]) -> Remains:
     path = tmp_path / "tasks.db"
     program = await launch(LEFT, path)
     client = AgentClient(url=await program.line())
@@ -144,9 +144,7 @@ async def test_recovered_runs_keep_to_max_concurrency_and_are_not_refused_by_a_f
         assert sorted(agent.begun) == ["wait", "work"]
 
 
-async def test_a_wish_to_cancel_outlives_the_process(
-    tmp_path: Path, launch: Callable[..., Awaitable[Any]], channel: object
-) -> None:
+async def test_a_wish_to_cancel_outlives_the_process(tmp_path: Path, launch: Callable[..., Awaitable[Any]]) -> None:
     stubborn = LEFT.replace("await asyncio.Event().wait()\n\n    async def main", STUBBORN, 1)
     program = await launch(stubborn, tmp_path / "tasks.db")
     client = AgentClient(url=await program.line(), outage_s=0)

@@ -56,7 +56,7 @@ async def test_a_long_session_over_grpc_stays_within_the_window(tmp_path: Path) 
 
 @pytest.mark.parametrize("stop_after", [3, 6, 8])
 async def test_a_run_that_another_process_continues_makes_the_same_call(
-    tmp_path: Path, launch: Callable[..., Awaitable[Any]], channel: object, stop_after: int
+    tmp_path: Path, launch: Callable[..., Awaitable[Any]], stop_after: int
 ) -> None:
     program = await launch(PROGRAM, tmp_path, stop_after)
     client = AgentClient(url=await program.line(), outage_s=0)

@@ -168,7 +168,7 @@ class Tree:
 
 
 @pytest.fixture
-async def registry(channel: object) -> AsyncIterator[Registry]:
+async def registry() -> AsyncIterator[Registry]:
     async with Registry() as registry:
         yield registry
 

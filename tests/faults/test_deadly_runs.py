@@ -140,7 +140,7 @@ class Host:
 
 
 async def test_a_run_that_froze_its_process_twice_fails_and_the_others_run_to_their_end(
-    launch: Launch, tmp_path: Path, channel: object
+    launch: Launch, tmp_path: Path
 ) -> None:
     host = Host(launch, tmp_path, width=1)
     client = await host.start()
@@ -171,7 +171,7 @@ async def test_a_run_that_froze_its_process_twice_fails_and_the_others_run_to_th
 
 @pytest.mark.parametrize("text", ["crash", "exit", "tool"])
 async def test_a_run_that_kills_its_process_is_resumed_once_and_then_fails(
-    launch: Launch, tmp_path: Path, channel: object, text: str
+    launch: Launch, tmp_path: Path, text: str
 ) -> None:
     host = Host(launch, tmp_path)
     client = await host.start()
@@ -184,9 +184,7 @@ async def test_a_run_that_kills_its_process_is_resumed_once_and_then_fails(
     assert host.ran() == {text: 2}
 
 
-async def test_of_many_runs_at_once_only_the_one_that_kills_the_process_fails(
-    launch: Launch, tmp_path: Path, channel: object
-) -> None:
+async def test_of_many_runs_at_once_only_the_one_that_kills_the_process_fails(launch: Launch, tmp_path: Path) -> None:
     host = Host(launch, tmp_path)
     client = await host.start()
     innocent = [f"slow {number}" for number in range(4)]
@@ -202,7 +200,7 @@ async def test_of_many_runs_at_once_only_the_one_that_kills_the_process_fails(
     assert host.ran()["exit"] == 3  # at first, with all others, and alone
 
 
-async def test_orderly_stops_do_not_count(launch: Launch, tmp_path: Path, channel: object) -> None:
+async def test_orderly_stops_do_not_count(launch: Launch, tmp_path: Path) -> None:
     host = Host(launch, tmp_path)
     client = await host.start()
     task = await client.submit_task(None, Task.create("forever"))

@@ -90,7 +90,7 @@ def check_round(seen: list[list[RunEvent]], log: list[RunEvent]) -> None:
 
 @pytest.mark.timeout(300)
 async def test_what_subscribers_saw_survives_twenty_kills(
-    tmp_path: Path, launch: Callable[..., Awaitable[Any]], channel: object
+    tmp_path: Path, launch: Callable[..., Awaitable[Any]]
 ) -> None:
     url, path = f"grpc://127.0.0.1:{free_port()}", tmp_path / "tasks.db"
     client = AgentClient(url=url)
@@ -126,7 +126,7 @@ async def test_what_subscribers_saw_survives_twenty_kills(
 
 
 async def test_a_request_whose_answer_was_lost_in_a_kill_is_not_run_again(
-    tmp_path: Path, launch: Callable[..., Awaitable[Any]], channel: object
+    tmp_path: Path, launch: Callable[..., Awaitable[Any]]
 ) -> None:
     url, path = f"grpc://127.0.0.1:{free_port()}", tmp_path / "tasks.db"
     client = AgentClient(url=url)

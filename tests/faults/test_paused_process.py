@@ -78,7 +78,7 @@ class Pair:
             return await asyncio.gather(*waiting)
 
 
-async def test_a_process_that_wakes_up_answers_from_the_store(launch: Launch, tmp_path: Path, channel: object) -> None:
+async def test_a_process_that_wakes_up_answers_from_the_store(launch: Launch, tmp_path: Path) -> None:
     pair = await Pair.of(launch, tmp_path / "tasks.db")
     for number in range(ROUNDS):
         task = await pair.client.submit_task(None, Task.create("hold"))
@@ -96,9 +96,7 @@ async def test_a_process_that_wakes_up_answers_from_the_store(launch: Launch, tm
         await pair.client.cancel_task(None, task.id)
 
 
-async def test_a_process_that_wakes_up_keeps_what_nobody_has_taken(
-    launch: Launch, tmp_path: Path, channel: object
-) -> None:
+async def test_a_process_that_wakes_up_keeps_what_nobody_has_taken(launch: Launch, tmp_path: Path) -> None:
     path = tmp_path / "tasks.db"
     sleeper = await launch(REPLICA, path, "holds")
     client = AgentClient(url=await sleeper.line())
@@ -110,9 +108,7 @@ async def test_a_process_that_wakes_up_keeps_what_nobody_has_taken(
     assert (await client.cancel_task(None, task.id)).state is TaskState.CANCELED
 
 
-async def test_an_approval_is_answered_through_a_process_that_slept(
-    launch: Launch, tmp_path: Path, channel: object
-) -> None:
+async def test_an_approval_is_answered_through_a_process_that_slept(launch: Launch, tmp_path: Path) -> None:
     pair = await Pair.of(launch, tmp_path / "tasks.db")
     task = await pair.client.submit_task(None, Task.create("pay"))
     async with asyncio.timeout(PATIENCE_S), aclosing(pair.client.watch_approvals()) as approvals:

@@ -318,9 +318,7 @@ async def finish(client: AgentClient, task_id: str, approval: Approval, ran: Pat
     assert ran.read_text().splitlines() == ["look", "book"]
 
 
-async def test_a_stop_on_purpose_waits_for_no_person_and_the_next_start_does(
-    launch: Launch, tmp_path: Path, channel: object
-) -> None:
+async def test_a_stop_on_purpose_waits_for_no_person_and_the_next_start_does(launch: Launch, tmp_path: Path) -> None:
     path, ran = tmp_path / "tasks.db", tmp_path / "ran"
     program = await launch(SERVED, path, ran)
     client = AgentClient(url=await program.line())
@@ -337,7 +335,7 @@ async def test_a_stop_on_purpose_waits_for_no_person_and_the_next_start_does(
 
 @pytest.mark.parametrize("orderly", [True, False], ids=["stopped", "killed"])
 async def test_another_replica_on_the_same_store_goes_on_with_a_run_that_waits(
-    launch: Launch, tmp_path: Path, channel: object, orderly: bool
+    launch: Launch, tmp_path: Path, orderly: bool
 ) -> None:
     path, ran = tmp_path / "tasks.db", tmp_path / "ran"
     first, second = await launch(SERVED, path, ran), await launch(SERVED, path, ran)

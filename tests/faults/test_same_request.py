@@ -38,7 +38,7 @@ class Counter(Agent):
 
 
 @pytest.mark.parametrize("url", ["grpc://127.0.0.1:0", "runtime://counter"])
-async def test_fifty_at_once_are_one_run_with_fifty_equal_answers(url: str, store: TaskStore, channel: object) -> None:
+async def test_fifty_at_once_are_one_run_with_fifty_equal_answers(url: str, store: TaskStore) -> None:
     async with Counter(url, store=store) as agent:
         clients = [AgentClient(url=agent.card.url) for _ in range(TIMES)]
         # As from fifty processes: every one makes the task anew, with an id of its own.
@@ -72,7 +72,7 @@ async def test_fifty_streams_with_one_request_id_show_the_same_events(
         assert seen[0][-1].last
 
 
-async def test_a_continuation_sent_fifty_times_is_one_run(store: TaskStore, channel: object) -> None:
+async def test_a_continuation_sent_fifty_times_is_one_run(store: TaskStore) -> None:
     class Asker(Counter):
         async def handle_task(self, task: Task) -> Task:
             if len(task.messages) == 1:
@@ -120,7 +120,7 @@ REPLICA = """
 
 
 async def test_fifty_at_once_to_two_processes_on_one_file_are_one_run(
-    tmp_path: Path, launch: Callable[..., Awaitable[Any]], channel: object
+    tmp_path: Path, launch: Callable[..., Awaitable[Any]]
 ) -> None:
     replicas = [await launch(REPLICA, tmp_path / "tasks.db") for _ in range(2)]
     clients = [AgentClient(url=await replica.line()) for replica in replicas]

@@ -124,7 +124,7 @@ class Broken:
 
 
 @pytest.fixture
-async def broken(channel: object) -> AsyncIterator[tuple[Broken, AgentClient]]:
+async def broken() -> AsyncIterator[tuple[Broken, AgentClient]]:
     tools = Broken()
     capabilities = AgentCapabilities(max_concurrency=8)
     card = AgentCard(name="broken", description="fails", url="grpc://127.0.0.1:0", capabilities=capabilities)
@@ -255,7 +255,7 @@ async def test_a_blocked_tool_can_be_canceled(broken: tuple[Broken, AgentClient]
     assert (canceled.state, canceled.metadata["cancel_reason"]) == (TaskState.CANCELED, "too slow")
 
 
-async def test_a_handler_that_raises_makes_a_failed_task_with_the_error_part(channel: object) -> None:
+async def test_a_handler_that_raises_makes_a_failed_task_with_the_error_part() -> None:
     class Raising(Agent):
         async def handle_task(self, task: Task) -> Task:
             raise ZeroDivisionError("by nothing")
@@ -268,7 +268,7 @@ async def test_a_handler_that_raises_makes_a_failed_task_with_the_error_part(cha
         assert (part.type, part.content["code"]) == ("error", "AGENT_FAILED")
 
 
-async def test_an_agent_that_hides_its_errors_shows_an_incident_only(channel: object) -> None:
+async def test_an_agent_that_hides_its_errors_shows_an_incident_only() -> None:
     class Raising(Agent):
         async def handle_task(self, task: Task) -> Task:
             raise ZeroDivisionError("the password is swordfish")
@@ -282,7 +282,7 @@ async def test_an_agent_that_hides_its_errors_shows_an_incident_only(channel: ob
 
 @pytest.mark.parametrize("by_hand", [False, True], ids=["by a part", "by the handler"])
 async def test_an_agent_that_hides_its_errors_shows_of_a_failed_tool_an_incident_only(
-    by_hand: bool, channel: object, caplog: pytest.LogCaptureFixture
+    by_hand: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     class Calling(Agent):
         async def handle_task(self, task: Task) -> Task:
@@ -336,7 +336,7 @@ class Way(StrEnum):
 @pytest.mark.parametrize("way", Way)
 @pytest.mark.parametrize("tool", ["raises", "raises_async", "preview", "validator", "no_json"])
 async def test_a_failed_tool_is_logged_once_with_its_trace(
-    tool: str, way: Way, expose: bool, channel: object, caplog: pytest.LogCaptureFixture
+    tool: str, way: Way, expose: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     class Calling(Agent):
         async def handle_task(self, task: Task) -> Task:
@@ -389,9 +389,7 @@ async def test_a_failed_tool_is_logged_once_with_its_trace(
 
 
 @pytest.mark.parametrize("way", [Way.PART, Way.MODEL, Way.RPC])
-async def test_what_a_caller_did_wrong_is_not_logged_as_an_error(
-    way: Way, channel: object, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_what_a_caller_did_wrong_is_not_logged_as_an_error(way: Way, caplog: pytest.LogCaptureFixture) -> None:
     model = ScriptedLLM([{"type": "tool_call", "tool": "add", "args": {"a": "x"}}, "sorry"])
     agent = Agent(name="calling", description="calls", url="grpc://127.0.0.1:0", llm=model)
 
@@ -416,7 +414,7 @@ async def test_what_a_caller_did_wrong_is_not_logged_as_an_error(
 
 
 @pytest.mark.parametrize("answer", [None, 42, "done"])
-async def test_a_handler_that_returns_no_task_is_told_so(answer: Any, channel: object) -> None:
+async def test_a_handler_that_returns_no_task_is_told_so(answer: Any) -> None:
     class Odd(Agent):
         async def handle_task(self, task: Task) -> Task:
             return answer  # type: ignore[no-any-return]  # the point of the test
