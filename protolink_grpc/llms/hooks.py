@@ -146,10 +146,6 @@ class InferenceHooks:
         self._host = host
         self._removed_tools: dict[str, frozenset[str]] = {}
 
-    @property
-    def has_before_model(self) -> bool:
-        return self._hooks.before_model is not None
-
     def removed_tools(self, call_id: str) -> frozenset[str]:
         """Names of the tools that `before_model` has removed from a call, in this or an earlier attempt."""
         if call_id not in self._removed_tools and (event := self._host.decided(f"{call_id}/before_model")) is not None:
@@ -165,27 +161,30 @@ class InferenceHooks:
             HookError: The hook failed, or returned another type or other tools.
             BudgetExceededError: The time of the run is over.
         """
-        if self._hooks.before_model is None:
+        key = f"{call_id}/before_model"
+        # An earlier attempt may have recorded a decision for this call, whose answer it did not get.
+        is_repeated = self._host.decided(key) is not None
+        changed: object = None
+        if self._hooks.before_model is not None:
+            shown = replace(request, messages=tuple(deepcopy(list(request.messages))))
+            given = ModelInput(shown, step, call_id, self._request.agent_name, self._request.run_context)
+            changed = await self._call("before_model", self._hooks.before_model, given)
+        if changed is None and not is_repeated:
             return request
-        shown = replace(request, messages=tuple(deepcopy(list(request.messages))))
-        given = ModelInput(shown, step, call_id, self._request.agent_name, self._request.run_context)
-        changed = await self._call("before_model", self._hooks.before_model, given)
-        if changed is None:
-            return request
+        changed = request if changed is None else changed
         if not isinstance(changed, ModelRequest):
             raise HookError(f"before_model returned a {type(changed).__name__}; it may return a ModelRequest or None")
         changed = replace(changed, messages=tuple(changed.messages), tools=tuple(changed.tools))
         names = [each.name for each in fields(changed) if getattr(changed, each.name) != getattr(request, each.name)]
-        if not names:
-            return request
         before, after = ([tool.name for tool in each.tools] for each in (request, changed))
         if other := set(after) - set(before):
             raise HookError(f"before_model added the tool '{min(other)}'; it may only remove tools")
         removed = [name for name in before if name not in after]
         self._removed_tools[call_id] = frozenset(removed)
-        data: dict[str, Any] = {"changed": names, **({"removed_tools": removed} if removed else {})}
-        await self._report("before_model", step, "", data, f"{call_id}/before_model")
-        return changed
+        if names or is_repeated:
+            data: dict[str, Any] = {"changed": names, **({"removed_tools": removed} if removed else {})}
+            await self._report("before_model", step, "", data, key)
+        return changed if names else request
 
     async def after_tool(
         self, action: ActionCall, observation: Observation, text: str, next_call_id: str

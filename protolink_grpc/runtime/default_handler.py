@@ -234,9 +234,9 @@ class DefaultHandler:
         )
 
     def _build_inference(self, model: LanguageModel, request: InferenceRequest, host: "RunLoopHost") -> Inference:
-        hooks = self._settings.hooks
-        bound = None if hooks is None else InferenceHooks(hooks, self._toolbox.runner, request, host)
-        return Inference(model, request, host, hooks=bound)
+        # Also without hooks: a recovering run reads the decisions of hooks that the agent had before.
+        hooks = InferenceHooks(self._settings.hooks or AgentHooks(), self._toolbox.runner, request, host)
+        return Inference(model, request, host, hooks=hooks)
 
     def _tool_specs(self) -> list[ToolSpec]:
         tools = (self._toolbox.get(name) for name in self._toolbox.names)

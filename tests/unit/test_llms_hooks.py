@@ -229,9 +229,29 @@ async def test_a_repeated_attempt_takes_the_decisions_of_hooks_from_the_log(runn
     again = Hooked(runner, after_tool=lambda outcome: "second")
     known = [f"msg/0/{n}" for n in range(1, 5)]
     again.stage.answers = {key: answer for key, answer in answers_of(first.stage).items() if key in known}
-    again.stage.decisions = dict(first.stage.decisions)
+    again.stage.decisions = {
+        key: event for key, event in first.stage.decisions.items() if key.rpartition("/")[0] != "msg/0/5"
+    }
     await again.run(script, native=native)
     (prompt,) = again.prompts
     assert [each.content for each in prompt.messages] == [each.content for each in first.prompts[-1].messages]
     assert again.stage.positions == ["msg/0/2/0", "msg/0/3/0"], "a tool that was not offered is not called later"
     assert not again.steps
+
+
+@pytest.mark.parametrize("hooks", [{"before_model": lambda call: None}, {}], ids=["another hook", "no hook"])
+async def test_a_call_that_is_made_again_has_the_tools_that_are_offered_now(
+    runner: ToolRunner, hooks: dict[str, Any]
+) -> None:
+    without = Hooked(runner, before_model=lambda call: replace(call.request, tools=call.request.tools[:1]))
+    script = [tool("book", days=1), final()]
+    await without.run(script)
+    again = Hooked(runner, **hooks)
+    again.stage.decisions = {key: event for key, event in without.stage.decisions.items() if key.startswith("msg/0/1/")}
+    await again.run(script)
+    assert again.stage.positions == ["msg/0/1/0"]
+    assert again.steps == [("", {"hook": "before_model", "changed": []})]
+    third = Hooked(runner)
+    third.stage.decisions, third.stage.answers = again.stage.decisions, answers_of(again.stage)
+    await third.run(script)
+    assert third.stage.positions == ["msg/0/1/0"], "the decision that counts is the latest"
