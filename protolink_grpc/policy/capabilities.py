@@ -87,6 +87,9 @@ class CapabilityPolicy:
         self._default = _parse_rule(default_effect, "default_effect")
 
     async def evaluate(self, action: RunAction, context: RunContext) -> PolicyDecision:
+        return self._decide(action, context)
+
+    def _decide(self, action: RunAction, context: RunContext) -> PolicyDecision:
         if context.canceled:
             return _canceled_decision(self.name)
         verdicts = {each: self._verdict(each, context) for each in sorted(action.capabilities)}
@@ -283,7 +286,7 @@ def _policy_name(policy: Policy | None) -> str:
 async def _evaluate(policy: Policy, action: RunAction, context: RunContext) -> PolicyDecision:
     # This package's own policy does not change or keep its arguments, so it needs no copies.
     if type(policy) is CapabilityPolicy:
-        return await policy.evaluate(action, context)
+        return policy._decide(action, context)
     name = _policy_name(policy)
     copies = _copy(action), context.copy()
     try:

@@ -255,6 +255,9 @@ class DefaultHandler:
         if not run.has_artifact(artifact.id):
             task.add_artifact(artifact)
             await run.artifact(artifact if stored is None else replace(artifact, parts=[stored]))
+            if stored is not None:
+                # Only the log has the values that it refers to: then the artifact of the task is no change.
+                await run.flush()
 
 
 async def _history(conversations: Conversations, run: Run, position: str) -> list[LLMMessage]:

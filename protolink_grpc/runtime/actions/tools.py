@@ -288,7 +288,7 @@ def tool_submission(
         except InvalidArgumentError as error:
             raise error.within("call") from None
         tool.validate(arguments)
-    part = Part.tool_call(call.tool_name, call.args, call.call_id or None)
+    part = Part("tool_call", call) if call.call_id else Part.tool_call(call.tool_name, call.args)
     return Submission(
         messages=[Message(role="user", parts=[part])],
         target=TaskTarget.CREATE,
