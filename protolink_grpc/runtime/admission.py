@@ -257,8 +257,8 @@ class Admission:
             # A task with this id already exists: continue it.
             return await self._continue(submission, principal)
 
-    async def hold(self, submission: Submission, principal: str) -> str:
-        """Accept a new task that does not start until its turn leaves the queue of its thread, and return its id.
+    async def hold(self, submission: Submission, principal: str) -> LiveTask:
+        """Accept a new task that does not start until its turn leaves the queue of its thread.
 
         Raises:
             TurnNotQueuedError: The thread has no active turn.
@@ -268,10 +268,9 @@ class Admission:
             raise UnavailableError(f"agent {self._agent_name} is not accepting tasks", agent=self._agent_name)
         if not submission.messages and not submission.artifacts:
             raise InvalidArgumentError("a new task needs a message", field="input.messages")
-        task_id = new_task_id()
-        live, submitted = self._prepare(submission, task_id, principal)
+        live, submitted = self._prepare(submission, new_task_id(), principal)
         await live.record([submitted], claim=True, held=True, opens=True)
-        return task_id
+        return live
 
     def _prepare(self, submission: Submission, task_id: str, principal: str) -> tuple[LiveTask, TaskSubmitted]:
         """Return a new task and its first event. Raises as `Submission.submitted`, and DelegationCycleError."""

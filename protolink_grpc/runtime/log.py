@@ -38,6 +38,7 @@ from protolink_grpc.models.events import (
 )
 from protolink_grpc.models.fold import AFFECTING, TaskFold
 from protolink_grpc.models.lifecycle import INTERRUPTED, TERMINAL, TRANSITIONS, TaskState
+from protolink_grpc.models.session import Turn
 from protolink_grpc.storage.approvals import APPROVALS, ApprovalRow
 from protolink_grpc.storage.port import HELD, Append, RequestRecord, TaskHead, TaskStore
 from protolink_grpc.storage.records import Put
@@ -183,6 +184,7 @@ class LiveTask:
         opening: How the next request begins its turn in the session of the task.
         running: A run of this process works on the task. It keeps its epoch: a later one means that the task was taken.
         size: Encoded bytes of the events in the fold.
+        turn: The turn of the session that this process has begun last, as it was then; None if there is none.
     """
 
     __slots__ = (
@@ -199,6 +201,7 @@ class LiveTask:
         "opening",
         "running",
         "size",
+        "turn",
         "worker",
     )
 
@@ -219,6 +222,7 @@ class LiveTask:
         self.opening = BESIDE_OTHERS
         self.running = False
         self.size = 0
+        self.turn: Turn | None = None
         self._store = store
         self._clock = clock
         self._observers = observers
@@ -406,9 +410,14 @@ class LiveTask:
             return known
         self.epoch, self.worker, self.size = epoch, worker, self.size + size
         self._apply(facts, micros, run_id)
-        if session is not None and session.released:
-            self._released(session.released)
+        if session is not None:
+            self._note_session(session)
         return None
+
+    def _note_session(self, session: SessionAppend) -> None:
+        self.turn = session.turn or self.turn
+        if session.released:
+            self._released(session.released)
 
     def _approval_records(self, facts: Sequence[Fact], micros: int, run_id: str) -> Sequence[Put]:
         payloads = [payload_of(fact) for fact in facts]

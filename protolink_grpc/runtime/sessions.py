@@ -235,24 +235,27 @@ class SessionService:
                 )
             attempt = replace(submission, task_id="", target=TaskTarget.CREATE, session_id=session_id, opening=opening)
             try:
-                await self._submit(attempt, principal, view)
+                begun = await self._submit(attempt, principal, view)
             except (ThreadBusyError, TurnNotQueuedError, TaskAlreadyExistsError):
                 continue  # the thread has changed since it was read, or another call has submitted the turn
-            return await self.turn(principal, session_id, opening.turn_id)
+            return begun or await self.turn(principal, session_id, opening.turn_id)
         raise SequenceConflictError(f"thread {thread_id} keeps changing; try again later", thread_id=thread_id)
 
-    async def _submit(self, submission: Submission, principal: str, view: _ThreadView) -> None:
+    async def _submit(self, submission: Submission, principal: str, view: _ThreadView) -> Turn | None:
+        """Return the turn as it was accepted, if this process knows it."""
         opening = submission.opening or BESIDE_OTHERS
         if view.active and opening.when_busy is not WhenBusy.START:
             interrupts = opening.when_busy is WhenBusy.INTERRUPT
             submission.opening = replace(opening, held=True, first=interrupts)
-            await self._admission.hold(submission, principal)
-            if interrupts:
-                await self._interrupt(view.active, principal, "interrupted by the next turn")
-            return
+            held = await self._admission.hold(submission, principal)
+            if not interrupts:
+                return held.turn
+            await self._interrupt(view.active, principal, "interrupted by the next turn")
+            return None
         if view.waiting is not None and opening.when_busy is not WhenBusy.START:
             submission.task_id, submission.target = view.waiting.task_id, TaskTarget.CONTINUE
-        await self._admission.accept(submission, principal)
+        accepted = await self._admission.accept(submission, principal)
+        return None if accepted.run is None else accepted.run.live.turn
 
     async def _view_thread(self, principal: str, session_id: str, opening: Opening) -> _ThreadView:
         def query(records: Records) -> _ThreadView:
