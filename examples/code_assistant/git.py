@@ -9,6 +9,7 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
+from examples.code_assistant.repository import TEMPORARY
 from protolink_grpc import ToolRejectedError
 
 TIMEOUT_S = 30.0
@@ -68,7 +69,7 @@ def change(root: Path) -> Change:
     """
     with tempfile.TemporaryDirectory() as directory:
         index = str(Path(directory, "index"))
-        git(root, "add", "--all", index=index)
+        git(root, "add", "--all", "--", ".", f":(exclude,glob)**/.*{TEMPORARY}", index=index)
         tree = git(root, "write-tree", index=index).strip()
     diff = git(root, "diff", "--no-ext-diff", "--no-textconv", "HEAD", tree)
     if len(diff) > MAX_DIFF:

@@ -23,6 +23,9 @@ MAX_MATCHES = 50
 MAX_LINE = 200
 """Maximum length of a line in the results of a search, in characters."""
 
+TEMPORARY = ".write-tmp"
+"""The end of the names of files that are being written. A process that is killed may leave one."""
+
 
 @dataclass(frozen=True, slots=True)
 class File:
@@ -55,7 +58,8 @@ class Repository:
             folders[:] = sorted(each for each in folders if not _is_git(each))
             for name in sorted(names):
                 path = Path(folder, name)
-                if not _is_git(name) and path.is_file() and not path.is_symlink():
+                is_hidden = _is_git(name) or name.endswith(TEMPORARY)
+                if not is_hidden and path.is_file() and not path.is_symlink():
                     found.append(path.relative_to(self.root).as_posix())
                 if len(found) == MAX_FILES:
                     return sorted(found)
@@ -178,7 +182,7 @@ def _check_size(path: str, size: int) -> None:
 
 def _replace(folder: int, name: str, data: bytes) -> None:
     """Write a new file beside the old one and rename it, so that a crash leaves one of the two complete."""
-    temporary = f".{name}.{secrets.token_hex(4)}.tmp"
+    temporary = f".{name}.{secrets.token_hex(4)}{TEMPORARY}"
     try:
         mode = stat.S_IMODE(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode)
     except FileNotFoundError:

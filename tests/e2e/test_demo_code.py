@@ -27,7 +27,7 @@ from examples.code_assistant.coder import Coder, unified_diff
 from examples.code_assistant.orchestrator import Orchestrator
 from examples.code_assistant.planner import planner
 from examples.code_assistant.project import FILES, GOAL, create_project
-from examples.code_assistant.repository import MAX_FILE_BYTES, Repository, version_of
+from examples.code_assistant.repository import MAX_FILE_BYTES, TEMPORARY, Repository, version_of
 from examples.code_assistant.reviewer import reviewer
 from examples.code_assistant.rights import READING, THINKING, WRITE
 from examples.code_assistant.script import MESSAGE
@@ -308,6 +308,19 @@ async def test_ctrl_c_cancels_the_task_down_to_the_process_of_the_checks(tmp_pat
             assert states == {TaskState.CANCELED}
 
 
+async def test_ctrl_c_while_the_question_is_open_cancels_the_task_and_changes_nothing(terminal: Terminal) -> None:
+    await asyncio.to_thread(terminal.read_until, QUESTION)
+    terminal.process.send_signal(signal.SIGINT)
+
+    assert await asyncio.to_thread(terminal.end) == 130
+    assert terminal.screen.endswith("\ninterrupted\n")
+    assert is_gone(terminal.directory)
+    assert is_untouched(terminal.directory / "project")
+    store = SQLiteStore(terminal.directory / "coder.db")
+    async with Agent(name="coder", url="grpc://127.0.0.1:0", store=store) as agent:
+        assert (await AgentClient(url=agent.card.url).list_approvals()).approvals == []
+
+
 def test_a_killed_demo_leaves_no_process_behind(terminal: Terminal) -> None:
     terminal.read_until(QUESTION)
     assert len(children_in(terminal.directory)) == 6
@@ -420,6 +433,13 @@ def test_a_write_that_fails_leaves_the_old_file_and_no_other_one(root: Path, mon
         files.write("slugs.py", "new\n", read.version)
 
     assert is_untouched(root)
+
+
+def test_a_file_of_an_unfinished_write_is_neither_listed_nor_committed(root: Path) -> None:
+    (root / f".slugs.py.0123abcd{TEMPORARY}").write_text("half")
+
+    assert Repository(root).paths() == sorted(FILES)
+    assert git.change(root).diff == ""
 
 
 @pytest.mark.parametrize(
