@@ -7567,8 +7567,8 @@ class SessionServiceStub:
     in it as one stream.
 
     A session belongs to the principal that created it; for every other principal it does not exist. A task that is sent with a
-    `session_id`, and every task of A2A, belongs to the thread `default` of that session, which is created if necessary. Size limits
-    and errors are those of AgentService.
+    `session_id`, or over A2A with a `contextId`, belongs to the thread `default` of that session, which is created if necessary. Size
+    limits and errors are those of AgentService.
     """
 
     def __init__(self, channel: grpc.Channel):

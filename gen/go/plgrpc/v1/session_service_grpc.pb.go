@@ -42,8 +42,8 @@ const (
 // in it as one stream.
 //
 // A session belongs to the principal that created it; for every other principal it does not exist. A task that is sent with a
-// `session_id`, and every task of A2A, belongs to the thread `default` of that session, which is created if necessary. Size limits
-// and errors are those of AgentService.
+// `session_id`, or over A2A with a `contextId`, belongs to the thread `default` of that session, which is created if necessary. Size
+// limits and errors are those of AgentService.
 type SessionServiceClient interface {
 	// CreateSession creates a session. Repeating the call with the same `session_id` returns the existing session unchanged.
 	//
@@ -241,8 +241,8 @@ type SessionService_SubscribeSessionClient = grpc.ServerStreamingClient[Subscrib
 // in it as one stream.
 //
 // A session belongs to the principal that created it; for every other principal it does not exist. A task that is sent with a
-// `session_id`, and every task of A2A, belongs to the thread `default` of that session, which is created if necessary. Size limits
-// and errors are those of AgentService.
+// `session_id`, or over A2A with a `contextId`, belongs to the thread `default` of that session, which is created if necessary. Size
+// limits and errors are those of AgentService.
 type SessionServiceServer interface {
 	// CreateSession creates a session. Repeating the call with the same `session_id` returns the existing session unchanged.
 	//

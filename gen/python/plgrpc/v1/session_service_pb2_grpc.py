@@ -30,8 +30,8 @@ class SessionServiceStub(object):
     in it as one stream.
 
     A session belongs to the principal that created it; for every other principal it does not exist. A task that is sent with a
-    `session_id`, and every task of A2A, belongs to the thread `default` of that session, which is created if necessary. Size limits
-    and errors are those of AgentService.
+    `session_id`, or over A2A with a `contextId`, belongs to the thread `default` of that session, which is created if necessary. Size
+    limits and errors are those of AgentService.
     """
 
     def __init__(self, channel):
@@ -102,8 +102,8 @@ class SessionServiceServicer(object):
     in it as one stream.
 
     A session belongs to the principal that created it; for every other principal it does not exist. A task that is sent with a
-    `session_id`, and every task of A2A, belongs to the thread `default` of that session, which is created if necessary. Size limits
-    and errors are those of AgentService.
+    `session_id`, or over A2A with a `contextId`, belongs to the thread `default` of that session, which is created if necessary. Size
+    limits and errors are those of AgentService.
     """
 
     def CreateSession(self, request, context):
@@ -282,8 +282,8 @@ class SessionService(object):
     in it as one stream.
 
     A session belongs to the principal that created it; for every other principal it does not exist. A task that is sent with a
-    `session_id`, and every task of A2A, belongs to the thread `default` of that session, which is created if necessary. Size limits
-    and errors are those of AgentService.
+    `session_id`, or over A2A with a `contextId`, belongs to the thread `default` of that session, which is created if necessary. Size
+    limits and errors are those of AgentService.
     """
 
     @staticmethod

@@ -31,8 +31,8 @@ class SessionServiceStub:
     in it as one stream.
 
     A session belongs to the principal that created it; for every other principal it does not exist. A task that is sent with a
-    `session_id`, and every task of A2A, belongs to the thread `default` of that session, which is created if necessary. Size limits
-    and errors are those of AgentService.
+    `session_id`, or over A2A with a `contextId`, belongs to the thread `default` of that session, which is created if necessary. Size
+    limits and errors are those of AgentService.
     """
 
     @_typing.overload
@@ -107,8 +107,8 @@ class SessionServiceAsyncStub(SessionServiceStub):
     in it as one stream.
 
     A session belongs to the principal that created it; for every other principal it does not exist. A task that is sent with a
-    `session_id`, and every task of A2A, belongs to the thread `default` of that session, which is created if necessary. Size limits
-    and errors are those of AgentService.
+    `session_id`, or over A2A with a `contextId`, belongs to the thread `default` of that session, which is created if necessary. Size
+    limits and errors are those of AgentService.
     """
 
     def __init__(self, channel: _aio.Channel) -> None: ...
@@ -179,8 +179,8 @@ class SessionServiceServicer(metaclass=_abc_1.ABCMeta):
     in it as one stream.
 
     A session belongs to the principal that created it; for every other principal it does not exist. A task that is sent with a
-    `session_id`, and every task of A2A, belongs to the thread `default` of that session, which is created if necessary. Size limits
-    and errors are those of AgentService.
+    `session_id`, or over A2A with a `contextId`, belongs to the thread `default` of that session, which is created if necessary. Size
+    limits and errors are those of AgentService.
     """
 
     @_abc_1.abstractmethod

@@ -2738,8 +2738,8 @@ pub mod session_service_client {
  in it as one stream.
 
  A session belongs to the principal that created it; for every other principal it does not exist. A task that is sent with a
- `session_id`, and every task of A2A, belongs to the thread `default` of that session, which is created if necessary. Size limits
- and errors are those of AgentService.
+ `session_id`, or over A2A with a `contextId`, belongs to the thread `default` of that session, which is created if necessary. Size
+ limits and errors are those of AgentService.
 */
     #[derive(Debug, Clone)]
     pub struct SessionServiceClient<T> {
@@ -3296,8 +3296,8 @@ pub mod session_service_server {
  in it as one stream.
 
  A session belongs to the principal that created it; for every other principal it does not exist. A task that is sent with a
- `session_id`, and every task of A2A, belongs to the thread `default` of that session, which is created if necessary. Size limits
- and errors are those of AgentService.
+ `session_id`, or over A2A with a `contextId`, belongs to the thread `default` of that session, which is created if necessary. Size
+ limits and errors are those of AgentService.
 */
     #[derive(Debug)]
     pub struct SessionServiceServer<T> {

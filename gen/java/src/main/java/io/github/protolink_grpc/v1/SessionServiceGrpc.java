@@ -7,8 +7,8 @@ import static io.grpc.MethodDescriptor.generateFullMethodName;
  * SessionService is for hosts and chat front ends: it keeps the inputs of a conversation in order, and shows everything that happens
  * in it as one stream.
  * A session belongs to the principal that created it; for every other principal it does not exist. A task that is sent with a
- * `session_id`, and every task of A2A, belongs to the thread `default` of that session, which is created if necessary. Size limits
- * and errors are those of AgentService.
+ * `session_id`, or over A2A with a `contextId`, belongs to the thread `default` of that session, which is created if necessary. Size
+ * limits and errors are those of AgentService.
  * </pre>
  */
 @io.grpc.stub.annotations.GrpcGenerated
@@ -424,8 +424,8 @@ public final class SessionServiceGrpc {
    * SessionService is for hosts and chat front ends: it keeps the inputs of a conversation in order, and shows everything that happens
    * in it as one stream.
    * A session belongs to the principal that created it; for every other principal it does not exist. A task that is sent with a
-   * `session_id`, and every task of A2A, belongs to the thread `default` of that session, which is created if necessary. Size limits
-   * and errors are those of AgentService.
+   * `session_id`, or over A2A with a `contextId`, belongs to the thread `default` of that session, which is created if necessary. Size
+   * limits and errors are those of AgentService.
    * </pre>
    */
   public interface AsyncService {
@@ -564,8 +564,8 @@ public final class SessionServiceGrpc {
    * SessionService is for hosts and chat front ends: it keeps the inputs of a conversation in order, and shows everything that happens
    * in it as one stream.
    * A session belongs to the principal that created it; for every other principal it does not exist. A task that is sent with a
-   * `session_id`, and every task of A2A, belongs to the thread `default` of that session, which is created if necessary. Size limits
-   * and errors are those of AgentService.
+   * `session_id`, or over A2A with a `contextId`, belongs to the thread `default` of that session, which is created if necessary. Size
+   * limits and errors are those of AgentService.
    * </pre>
    */
   public static abstract class SessionServiceImplBase
@@ -582,8 +582,8 @@ public final class SessionServiceGrpc {
    * SessionService is for hosts and chat front ends: it keeps the inputs of a conversation in order, and shows everything that happens
    * in it as one stream.
    * A session belongs to the principal that created it; for every other principal it does not exist. A task that is sent with a
-   * `session_id`, and every task of A2A, belongs to the thread `default` of that session, which is created if necessary. Size limits
-   * and errors are those of AgentService.
+   * `session_id`, or over A2A with a `contextId`, belongs to the thread `default` of that session, which is created if necessary. Size
+   * limits and errors are those of AgentService.
    * </pre>
    */
   public static final class SessionServiceStub
@@ -744,8 +744,8 @@ public final class SessionServiceGrpc {
    * SessionService is for hosts and chat front ends: it keeps the inputs of a conversation in order, and shows everything that happens
    * in it as one stream.
    * A session belongs to the principal that created it; for every other principal it does not exist. A task that is sent with a
-   * `session_id`, and every task of A2A, belongs to the thread `default` of that session, which is created if necessary. Size limits
-   * and errors are those of AgentService.
+   * `session_id`, or over A2A with a `contextId`, belongs to the thread `default` of that session, which is created if necessary. Size
+   * limits and errors are those of AgentService.
    * </pre>
    */
   public static final class SessionServiceBlockingV2Stub
@@ -899,8 +899,8 @@ public final class SessionServiceGrpc {
    * SessionService is for hosts and chat front ends: it keeps the inputs of a conversation in order, and shows everything that happens
    * in it as one stream.
    * A session belongs to the principal that created it; for every other principal it does not exist. A task that is sent with a
-   * `session_id`, and every task of A2A, belongs to the thread `default` of that session, which is created if necessary. Size limits
-   * and errors are those of AgentService.
+   * `session_id`, or over A2A with a `contextId`, belongs to the thread `default` of that session, which is created if necessary. Size
+   * limits and errors are those of AgentService.
    * </pre>
    */
   public static final class SessionServiceBlockingStub
@@ -1052,8 +1052,8 @@ public final class SessionServiceGrpc {
    * SessionService is for hosts and chat front ends: it keeps the inputs of a conversation in order, and shows everything that happens
    * in it as one stream.
    * A session belongs to the principal that created it; for every other principal it does not exist. A task that is sent with a
-   * `session_id`, and every task of A2A, belongs to the thread `default` of that session, which is created if necessary. Size limits
-   * and errors are those of AgentService.
+   * `session_id`, or over A2A with a `contextId`, belongs to the thread `default` of that session, which is created if necessary. Size
+   * limits and errors are those of AgentService.
    * </pre>
    */
   public static final class SessionServiceFutureStub
