@@ -18,7 +18,7 @@ from pydantic_ai.tools import ToolDefinition
 from protolink_grpc.errors import InvalidArgumentError
 from protolink_grpc.llms.input_media import list_types, refuse_text, refuse_url
 from protolink_grpc.llms.port import ModelRequest, ToolSpec
-from protolink_grpc.llms.prompt import data_block
+from protolink_grpc.llms.prompt import data_block, escape_marks
 from protolink_grpc.llms.providers import Dialect
 from protolink_grpc.models.conversation import LLMMessage
 from protolink_grpc.models.json_value import from_json, to_json
@@ -131,7 +131,7 @@ def to_parameters(
     if schema is None:
         return ModelRequestParameters(function_tools=definitions, allow_image_output=with_images)
     # Strict if the provider can enforce the whole schema. Anthropic is always strict: see `fits_anthropic`.
-    answer = OutputObjectDefinition(json_schema=schema, name="answer", strict=None)
+    answer = OutputObjectDefinition(json_schema=_escape_texts(schema), name="answer", strict=None)
     return ModelRequestParameters(function_tools=definitions, output_mode="native", output_object=answer)
 
 
@@ -212,6 +212,18 @@ MAX_OPTIONAL_PROPERTIES = 24
 MAX_UNIONS = 16
 MAX_VISITED = 10_000
 """Bound of the work for a caller's schema: its references may describe much more than its text."""
+
+
+def _escape_texts(schema: Any) -> Any:
+    """Return a schema without marks of data blocks in its descriptions and titles, which providers show to the model."""
+    if isinstance(schema, list):
+        return [_escape_texts(each) for each in schema]
+    if not isinstance(schema, dict):
+        return schema
+    return {
+        key: escape_marks(each) if key in ("description", "title") and isinstance(each, str) else _escape_texts(each)
+        for key, each in schema.items()
+    }
 
 
 def _to_request_part(message: LLMMessage, names: WireNames) -> theirs.ModelRequestPart:
