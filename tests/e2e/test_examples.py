@@ -34,6 +34,24 @@ completed hello again
 7 task.message
 8 task.status completed
 """,
+    "chat_queue.py": """\
+['roast active', 'salad queued', 'soup queued']
+task.submitted
+task.status
+task.message
+task.status
+['roast canceled', 'soup completed', 'salad completed']
+1 SessionCreated
+2 TurnSubmitted roast
+5 TurnSubmitted soup
+7 TurnSubmitted salad
+9 TurnPromoted salad
+12 TurnEnded roast
+13 TurnStarted salad
+17 TurnEnded salad
+18 TurnStarted soup
+22 TurnEnded soup
+""",
     "input_required.py": """\
 input-required - Where do you want to go?
 completed - One ticket to Athens.
