@@ -20,6 +20,7 @@ CASES = (
     "tool",
     "typed-call",
     "references",
+    "sessions",
     "unknown-event",
     "unknown-part",
     "unknown-enum",

@@ -23,9 +23,11 @@ from protolink_grpc.errors import (
     InvalidArgumentError,
     ProtolinkError,
     SequenceConflictError,
+    SessionNotFoundError,
     TaskNotCancelableError,
     TaskNotFoundError,
     ToolRejectedError,
+    TurnNotQueuedError,
     UnauthenticatedError,
     UnavailableError,
 )
@@ -46,6 +48,7 @@ from protolink_grpc.models.events import (
 )
 from protolink_grpc.models.failure import FailureCategory
 from protolink_grpc.models.lifecycle import TaskState
+from protolink_grpc.models.session import SessionItem, TurnState
 from protolink_grpc.models.task import Task
 from protolink_grpc.models.tool import ToolDescription
 from protolink_grpc.net.event_loops import run
@@ -558,6 +561,49 @@ def arguments_of(events: list[RunEvent]) -> list[object]:
     return [None if each.abridged else each.action.arguments for each in requested]
 
 
+async def sessions(world: World) -> None:
+    chat, session_id, word = world.agent.sessions, f"chat-{uuid.uuid4().hex}", uuid.uuid4().hex
+    texts = {"first": "wait", "second": f"flaky 2 {word}", "third": "cut 40 count 100"}
+    turns = [await chat.submit(session_id, text, turn_id=turn_id) for turn_id, text in texts.items()]
+    expect("the states", [turn.state for turn in turns], [TurnState.ACTIVE, TurnState.QUEUED, TurnState.QUEUED])
+    again = await chat.submit(session_id, "echo other", turn_id="second")
+    expect("the task of the repeated turn", again.task_id, turns[1].task_id)
+
+    async def interrupt_and_stream() -> AsyncIterator[RunEvent]:
+        async for event in chat.stream(session_id, "third"):
+            if event.sequence == 1:
+                interrupted = await chat.interrupt(session_id, reason="enough")
+                expect("the interrupted turns", [turn.turn_id for turn in interrupted], ["first"])
+            yield event
+
+    expect_counted(await collect(interrupt_and_stream()), 100)
+    page = await chat.get(session_id)
+    expect("the turns", [turn.turn_id for turn in page.turns], list(texts))
+    results = [TaskState.CANCELED, TaskState.COMPLETED, TaskState.COMPLETED]
+    expect("the results", [turn.result for turn in page.turns], results)
+    expect("the output", (await world.agent.get_task(turns[1].task_id)).get_output(), f"{word} ran 1 times")
+    end = page.session.position
+    rest = await read_session(world, session_id, end // 2, end)  # this stream is cut
+    whole = await read_session(world, session_id, 0, end)
+    expect("the list of positions", [item.position for item in whole], list(range(1, end + 1)))
+    expect("whether the rest is exact", rest == whole[end // 2 :], True)
+    async with expect_refusal(TurnNotQueuedError):
+        await chat.remove(session_id, "third")
+    async with expect_refusal(SessionNotFoundError):
+        await chat.get(f"{session_id}-unknown")
+
+
+async def read_session(world: World, session_id: str, after: int, end: int) -> list[SessionItem]:
+    """Read the events of a session after a position up to another one."""
+    found = []
+    async with aclosing(world.agent.sessions.subscribe(session_id, after=after)) as items:
+        async for item in items:
+            found.append(item)
+            if item.position >= end:
+                break
+    return found
+
+
 PROGRAM: dict[str, Callable[[World], Awaitable[None]]] = {
     "unary": unary,
     "stream": stream,
@@ -574,6 +620,7 @@ PROGRAM: dict[str, Callable[[World], Awaitable[None]]] = {
     "tool": tool,
     "typed-call": typed_call,
     "references": references,
+    "sessions": sessions,
     "unknown-event": unknown_event,
     "unknown-part": unknown_part,
     "unknown-enum": unknown_enum,

@@ -6,7 +6,8 @@ from dataclasses import dataclass, replace
 from protolink_grpc.models.message import Message
 
 FAULTS = {
-    "cut": "cut N TEXT: does TEXT, and its stream is cut after N events, and once again 30 events later",
+    "cut": "cut N TEXT: does TEXT, and its stream is cut after N events, and once again 30 events later; if it is a turn, the"
+    " second cut is that of a stream of its session, after 30 of its events",
     "outage": "outage MILLIS N TEXT: does TEXT; once its stream has shown N events, the hostile address is down for MILLIS",
     "reset": "reset CODE N TEXT: does TEXT; after N events its stream gets an HTTP/2 RST_STREAM with that code, once",
     "early": "early N TEXT: does TEXT; its stream ends with status OK after N events, once",

@@ -5,22 +5,24 @@ They are applied between an agent's runtime and its edges, so that all protocols
 
 import asyncio
 from collections import Counter, defaultdict
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping
 from contextlib import aclosing, asynccontextmanager, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
 import grpc
-from plgrpc.v1 import event_pb2, task_pb2
+from plgrpc.v1 import event_pb2, session_service_pb2, task_pb2
 
 from protolink_grpc.edges.grpc.call import Call, current_call
 from protolink_grpc.errors import TaskNotFoundError, UnavailableError
 from protolink_grpc.models.action import Approval, ApprovalDecision
 from protolink_grpc.models.fold import TaskFold
+from protolink_grpc.models.session import Turn as SessionTurn
 from protolink_grpc.models.watch import StopAt
 from protolink_grpc.runtime.admission import Submission, Turn
 from protolink_grpc.runtime.service import TaskService
+from protolink_grpc.runtime.sessions import SessionService
 from protolink_grpc.storage.port import TaskHead
 from protolink_grpc.testing.directives import SECOND_CUT, Directive, Fault, latest_text, parse_directive
 from protolink_grpc.testing.hostile_proxy import Break, HostileProxy
@@ -114,6 +116,11 @@ class FaultyService:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._service, name)
+
+    @property
+    def sessions(self) -> "FaultySessions":
+        """The sessions of the service, with faults."""
+        return FaultySessions(self._service.sessions, self._scripts, self._lose_answer, self._apply_fault)
 
     async def send(self, submission: Submission, principal: str) -> TaskFold:
         """As TaskService. The response may be lost after the work is done or has started."""
@@ -251,7 +258,7 @@ class FaultyService:
     async def _apply_fault(
         self, batches: AsyncGenerator[list[bytes], None], submission: Submission | None, script: Script | None = None
     ) -> AsyncGenerator[list[bytes], None]:
-        """Yield the batches until the fault happens. A subscription passes its `script`; a submission gets one later."""
+        """Yield the batches until the fault happens. A subscription passes its `script`; a submission or a turn gets one later."""
         shown, cut_after = 0, 0
         if script is not None:
             cut_after = await self._next_cut(script, begins=False)
@@ -341,6 +348,71 @@ class FaultyService:
         if script is None or script.directive.verb != "future":
             return frames
         return [_add_unknown_values(unframe(frame)) for frame in frames]
+
+
+class FaultySessions:
+    """A SessionService with faults. All other methods and attributes are those of the service.
+
+    Args:
+        lose_answer: Raises if the response about a submission is to be lost.
+        apply_fault: Applies the fault of a task to the stream that starts it.
+    """
+
+    def __init__(
+        self,
+        service: SessionService,
+        scripts: Scripts,
+        lose_answer: Callable[[Submission], None],
+        apply_fault: Callable[[AsyncGenerator[list[bytes], None], None], AsyncGenerator[list[bytes], None]],
+    ) -> None:
+        self._service = service
+        self._scripts = scripts
+        self._lose_answer = lose_answer
+        self._apply_fault = apply_fault
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._service, name)
+
+    async def submit(self, submission: Submission, principal: str, session_id: str, **options: Any) -> SessionTurn:
+        """As SessionService. The response may be lost."""
+        turn = await self._service.submit(submission, principal, session_id, **options)
+        self._lose_answer(submission)
+        return turn
+
+    async def stream(
+        self, principal: str, session_id: str, turn_id: str, **options: Any
+    ) -> AsyncGenerator[list[bytes], None]:
+        """As SessionService. The first stream of a turn may be cut."""
+        batches = self._service.stream(principal, session_id, turn_id, **options)
+        async with aclosing(self._apply_fault(batches, None)) as faulty:
+            async for frames in faulty:
+                yield frames
+
+    async def watch(self, principal: str, session_id: str, *, after: int = 0) -> AsyncGenerator[bytes, None]:
+        """As SessionService. The stream is cut if it contains a turn whose own stream was cut once, and is to be cut again."""
+        shown = Counter[str]()
+        async with aclosing(self._service.watch(principal, session_id, after=after)) as bodies:
+            async for body in bodies:
+                response = session_service_pb2.SubscribeSessionResponse.FromString(body)
+                for index, segment in enumerate(response.segments):
+                    script = self._scripts.tasks.get(segment.task_id)
+                    if script is None or not _is_cut_again(script):
+                        continue
+                    left = SECOND_CUT - shown[segment.task_id]
+                    shown[segment.task_id] += len(segment.events)
+                    if len(segment.events) >= left:
+                        script.count()
+                        del segment.events[left:], response.segments[index + 1 :]
+                        response.ClearField("position")
+                        yield response.SerializeToString()
+                        raise UnavailableError(f"this stream was cut after {SECOND_CUT} events, as requested")
+                yield body
+
+
+def _is_cut_again(script: Script) -> bool:
+    """Whether the first stream of that task was cut, and one more is to be cut."""
+    fault = script.directive.fault
+    return fault is not None and fault.kind == "cut" and script.left == fault.times - 1
 
 
 def _is_undecided(script: Script) -> bool:

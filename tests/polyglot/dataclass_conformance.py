@@ -318,6 +318,10 @@ def references(_world: World) -> None:
     raise SkipError("the example shows events as they are sent: an action has its arguments in an earlier event")
 
 
+def sessions(_world: World) -> None:
+    raise SkipError("the example has no methods for sessions")
+
+
 def expect_watched(registry: v1.RegistryServiceStub, name: str) -> None:
     watch = registry.watch_agents(v1.WatchAgentsRequest(filter=v1.AgentFilter(name=name)))
     first = next(watch)
@@ -602,6 +606,7 @@ PROGRAM: tuple[Callable[[World], None], ...] = (
     tool,
     typed_call,
     references,
+    sessions,
     unknown_event,
     unknown_part,
     unknown_enum,

@@ -113,6 +113,7 @@ LANGUAGES = (
         _go,
         lambda out: [str(out / "conformance")],
         (("sh", "-c", 'test -z "$(gofmt -l .)"'), ("go", "vet", "./..."), ("go", "test", "./...")),
+        skips=("sessions",),
         example=lambda out: [str(out / "calculator")],
     ),
     Language(
@@ -123,6 +124,7 @@ LANGUAGES = (
         _typescript,
         lambda _: ["node", str(ROOT / "clients/ts/dist/conformance.js")],
         (("npm", "run", "lint"), ("npm", "test")),
+        skips=("sessions",),
         example=lambda _: ["node", str(ROOT / "clients/ts/dist/calculator.js")],
     ),
     Language(
@@ -133,6 +135,7 @@ LANGUAGES = (
         lambda _: [(["mvn", "-q", "-ntp", "-f", "clients/java/pom.xml", "package", "-DskipTests"], ROOT)],
         lambda _: [str(ROOT / "clients/java/conformance.sh")],
         (("mvn", "-q", "-ntp", "package"),),
+        skips=("sessions",),
         example=lambda _: [str(ROOT / "clients/java/calculator.sh")],
     ),
     Language(
@@ -147,6 +150,7 @@ LANGUAGES = (
             ("cargo", "clippy", "-q", "--workspace", "--all-targets", "--", "-D", "warnings"),
             ("cargo", "test", "-q", "--workspace"),
         ),
+        skips=("sessions",),
         example=lambda _: [str(ROOT / "clients/rust/target/debug/examples/calculator")],
     ),
     Language(
@@ -156,7 +160,7 @@ LANGUAGES = (
         (),
         _no_build,
         lambda _: [sys.executable, str(ROOT / "tests/polyglot/dataclass_conformance.py")],
-        skips=("references", "cancel-in-pause", "vectors"),
+        skips=("references", "sessions", "cancel-in-pause", "vectors"),
     ),
 )
 """In the order of the table."""

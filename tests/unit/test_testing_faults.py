@@ -6,16 +6,18 @@ from collections.abc import AsyncIterator
 from contextlib import aclosing
 
 import pytest
-from plgrpc.v1 import event_pb2
+from plgrpc.v1 import event_pb2, session_service_pb2
 
-from protolink_grpc import Cost, Message, Task, TaskNotFoundError, TaskState, UnavailableError
+from protolink_grpc import Cost, Message, RunEvent, SessionItem, Task, TaskNotFoundError, TaskState, UnavailableError
 from protolink_grpc.models.action import ApprovalDecision, ApprovalState, BudgetUsage
 from protolink_grpc.models.task_metadata import USAGE_KEY
 from protolink_grpc.models.watch import StopAt
 from protolink_grpc.runtime.admission import Submission
 from protolink_grpc.testing import ScriptedAgent
+from protolink_grpc.testing.directives import SECOND_CUT
 from protolink_grpc.testing.faults import FUTURE_FIELD, FUTURE_KIND, UNKNOWN_EVENT_TYPE, FaultyService
 from protolink_grpc.wire.events import unframe
+from protolink_grpc.wire.sessions import items_from_pb
 
 names = itertools.count()
 
@@ -254,3 +256,40 @@ async def test_future_has_an_unknown_payload_and_unknown_fields(service: FaultyS
     with pytest.raises(KeyError):
         event_pb2.RunEvent.DESCRIPTOR.fields_by_number[FUTURE_KIND]
     assert FUTURE_FIELD not in event_pb2.RunEvent.DESCRIPTOR.fields_by_number
+
+
+async def test_a_lost_answer_to_a_submitted_turn_comes_after_its_submission(service: FaultyService) -> None:
+    for _ in range(2):
+        with pytest.raises(UnavailableError):
+            await service.sessions.submit(told("flaky 2 word"), "ann", "chat", turn_id="first")
+    turn = await service.sessions.submit(told("flaky 2 word"), "ann", "chat", turn_id="first")
+    session, turns, _ = await service.sessions.get("ann", "chat")
+    assert (session.turn_count, [each.task_id for each in turns]) == (1, [turn.task_id])
+
+
+async def test_the_stream_of_a_turn_is_cut_once_and_then_that_of_its_session_once(service: FaultyService) -> None:
+    await service.sessions.submit(told("cut 10 count 100"), "ann", "chat", turn_id="first")
+    events: list[event_pb2.RunEvent] = []
+    with pytest.raises(UnavailableError):
+        await seen(service.sessions.stream("ann", "chat", "first"), events)
+    assert [event.sequence for event in events] == list(range(1, 11))
+    await seen(service.sessions.stream("ann", "chat", "first", after=10), events)
+    assert [event.sequence for event in events] == list(range(1, len(events) + 1))
+    assert events[-1].last
+    end = (await service.sessions.get("ann", "chat"))[0].position
+    items: list[SessionItem] = []
+    with pytest.raises(UnavailableError):
+        await read_session(service, items, end)
+    assert [item.event.sequence for item in items if isinstance(item.event, RunEvent)] == list(range(1, SECOND_CUT + 1))
+    await read_session(service, items, end)
+    assert [item.position for item in items] == list(range(1, end + 1))
+
+
+async def read_session(service: FaultyService, into: list[SessionItem], end: int) -> None:
+    """Collect the items of a session after the last collected one up to a position, including those before a cut."""
+    after = into[-1].position if into else 0
+    async with aclosing(service.sessions.watch("ann", "chat", after=after)) as bodies:
+        async for body in bodies:
+            into += items_from_pb(session_service_pb2.SubscribeSessionResponse.FromString(body))
+            if into[-1].position >= end:
+                return

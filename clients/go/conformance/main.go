@@ -58,6 +58,7 @@ var cases = []struct {
 	{"tool", tool},
 	{"typed-call", typedCall},
 	{"references", references},
+	{"sessions", sessions},
 	{"unknown-event", unknownEvent},
 	{"unknown-part", unknownPart},
 	{"unknown-enum", unknownEnum},
