@@ -24,7 +24,7 @@ from protolink_grpc.reports.assertions import (
 )
 from protolink_grpc.reports.builder import ReportBuilder
 from protolink_grpc.reports.diff import diff_run_reports
-from protolink_grpc.reports.export import RunExport
+from protolink_grpc.reports.export import RunExport, SessionExport
 from protolink_grpc.reports.replay import RunReplay
 from protolink_grpc.reports.run_store import RunReportRecord, RunStore, SQLiteRunStore, TaskRecord
 from protolink_grpc.reports.sinks import EventSink, InMemoryEventSink, RunRecorder
@@ -51,6 +51,7 @@ __all__ = [
     "RunReportSection",
     "RunStore",
     "SQLiteRunStore",
+    "SessionExport",
     "TaskRecord",
     "assert_budget_under",
     "assert_no_denied_actions",

@@ -1,332 +1,217 @@
-"""Converts a task's log to events of the Agent Runtime contract.
+"""Events of the Agent Runtime contract, computed from the log of a session or of one task.
 
-A session has one thread. Each submission starts a turn, numbered within the task. An action of this package is a tool call there,
-and an action there is an approval here. Events without an equivalent have a type with the prefix `plgrpc.`, which the contract
-allows.
+This module has the envelope, and the facts of sessions, threads, turns and queues; `agentruntime_tasks` converts the events of
+tasks. Nothing is stored: the same log always gives the same records.
 """
 
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, Final
 
 from protolink_grpc.models import events as ev
-from protolink_grpc.models.action import PolicyEffect
+from protolink_grpc.models import session as ses
 from protolink_grpc.models.events import RunEvent
-from protolink_grpc.models.failure import RUN_LOST
-from protolink_grpc.models.lifecycle import INTERRUPTED, TaskState
+from protolink_grpc.models.failure import Failure
+from protolink_grpc.models.lifecycle import INTERRUPTED, TERMINAL, TaskState
+from protolink_grpc.models.session import DEFAULT_THREAD, SessionEvent, SessionItem
+from protolink_grpc.reports.agentruntime_tasks import UNKNOWN, Mapped, Record, TaskRecords, end_of
 
-SCHEMA_VERSION = "protolink-grpc-0.1"
-RUNTIME_ID = "protolink-grpc"
-UNKNOWN = "unknown"
-"""The contract's word for an unknown amount."""
+SCHEMA_VERSION: Final = "protolink-grpc-0.1"
 
-Record = dict[str, Any]
-Mapped = Iterator[tuple[str, Record]]
-"""The type and the fields of each resulting event."""
+PLACES: Final = 64
+"""Sequences of each position: no event becomes more records."""
+
+_WITHOUT_STEP: Final = ("session.", "thread.", "turn.", "task.", "queue.")
+"""Families of records that are not an item of a turn."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Source:
+    """The event that records are made from. `ids` are those of its envelope."""
+
+    event_id: str
+    timestamp: str
+    ids: Record
+    refs: Record
 
 
 class AgentRuntimeView:
-    """Converts all events of one task, in order, to records of the contract."""
+    """Converts the events of one session, or of one task, to records of the contract. All events, in order, from the first one.
 
-    def __init__(self) -> None:
-        self._sequence = 0
-        self._turn = 0
-        self._interrupted = False
+    The `sequence` of a record is the position of its event times `PLACES`, plus the index of the record within the event. In the
+    export of a single task, the position is the event's sequence, and the turns are counted within the task.
 
-    def records(self, event: RunEvent) -> Iterator[Record]:
-        """Convert the next event to one or more records, with a sequence of their own without gaps."""
-        if isinstance(event.payload, ev.TextDelta):
+    Args:
+        session_id, agent_name: Those of the session; a task's events have their own.
+    """
+
+    def __init__(self, session_id: str = "", agent_name: str = "") -> None:
+        self._session_id = session_id
+        self._agent_name = agent_name
+        self._tasks: dict[str, TaskRecords] = {}
+        self._turns: dict[str, ses.TurnSubmitted] = {}  # the open ones
+        self._queues: dict[str, list[str]] = {}  # turns by thread
+        self._turn_count = 0
+
+    def of_session(self, item: SessionItem) -> Iterator[Record]:
+        """Convert the next event of a session's stream."""
+        event = item.event
+        if isinstance(event, RunEvent):
+            yield from _number(item.position, self._of_task_event(event))
+        else:
+            ids = {"runtimeId": _runtime_id(self._agent_name), "sessionId": self._session_id}
+            kind = "unknown" if event.payload is None else type(event.payload).__name__
+            source = _Source(f"{self._session_id}/{item.position}", event.created_at, ids, {"sourceType": kind})
+            yield from _number(item.position, ((source, *each) for each in self._of_session_event(event)))
+
+    def of_task(self, event: RunEvent) -> Iterator[Record]:
+        """Convert the next event of a task's log. Live text has no records."""
+        if event.sequence is not None:
+            yield from _number(event.sequence, self._of_whole_task(event))
+
+    # -- A task alone ----------------------------------------------------------------------------------------------------
+
+    def _of_whole_task(self, event: RunEvent) -> "Iterator[tuple[_Source, str, Record]]":
+        """Convert an event, and the turn's begin and end, which are computed from it."""
+        source, payload = _source_of(event), event.payload
+        turn_id = f"{event.task_id}/turn/{self._turn_count}"
+        if isinstance(payload, ev.TaskSubmitted) or (_is_from_sender(payload) and self._turn_count and not self._turns):
+            self._turn_count += 1
+            turn_id = f"{event.task_id}/turn/{self._turn_count}"
+            thread_id = payload.thread_id if isinstance(payload, ev.TaskSubmitted) else self._thread_of(event.task_id)
+            begin = ses.TurnSubmitted(turn_id, thread_id or DEFAULT_THREAD, event.task_id, (event.sequence or 1) - 1)
+            yield from ((source, *each) for each in self._submit(begin))
+        yield from self._of_task_event(event)
+        if isinstance(payload, ev.TaskStatusChanged) and payload.new_state in TERMINAL | INTERRUPTED and self._turns:
+            end = ses.TurnEnded(turn_id, payload.new_state, payload.reason)
+            yield from ((source, *each) for each in self._end(end))
+
+    def _thread_of(self, task_id: str) -> str:
+        known = self._tasks.get(task_id)
+        return "" if known is None else known.thread_id
+
+    def _of_task_event(self, event: RunEvent) -> "Iterator[tuple[_Source, str, Record]]":
+        task = self._tasks.setdefault(event.task_id, TaskRecords())
+        source = _source_of(event)
+        for kind, more in task.records(event):
+            ids: Record = {"threadId": task.thread_id, "turnId": task.turn_id, "attemptId": task.attempt_id}
+            yield source, kind, ids | more
+        if event.state in TERMINAL and task.turn_id not in self._turns:
+            self._tasks.pop(event.task_id)
+
+    # -- The session -----------------------------------------------------------------------------------------------------
+
+    def _of_session_event(self, event: SessionEvent) -> Mapped:
+        match event.payload:
+            case ses.SessionCreated(title=title, metadata=metadata):
+                yield "session.created", {"payload": {"title": title, "metadata": metadata}}
+                yield "thread.started", {"threadId": DEFAULT_THREAD, "payload": {"title": ""}}
+            case ses.SessionUpdated(title=title, metadata=metadata, archived=archived):
+                yield "session.updated", {"payload": {"title": title, "metadata": metadata, "archived": archived}}
+            case ses.ThreadStarted(thread_id=thread_id, title=title):
+                yield "thread.started", {"threadId": thread_id, "payload": {"title": title}}
+            case ses.TurnSubmitted() as submitted:
+                yield from self._submit(submitted)
+            case ses.TurnPromoted(turn_id=turn_id):
+                yield from self._change_queue(turn_id, "promoted", 0)
+            case ses.TurnStarted(turn_id=turn_id):
+                yield from self._change_queue(turn_id, "started", None)
+            case ses.TurnEnded() as ended:
+                yield from self._end(ended)
+            case None:
+                yield "plgrpc.session.unknown", {"payload": {}}
+
+    def _submit(self, submitted: ses.TurnSubmitted) -> Mapped:
+        self._turns[submitted.turn_id] = submitted
+        task = self._tasks.setdefault(submitted.task_id, TaskRecords())
+        task.begin_turn(submitted.thread_id, submitted.turn_id)
+        payload = {"status": "queued" if submitted.queued else "accepted", "policy": str(submitted.when_busy)}
+        payload["inputRef"] = f"{submitted.task_id}/{submitted.after_sequence + 1}"
+        yield "turn.submitted", _ids_of(submitted) | {"payload": payload}
+        if submitted.queued:
+            place = 0 if submitted.first else len(self._queues.get(submitted.thread_id, ()))
+            yield from self._change_queue(submitted.turn_id, "queued", place)
+
+    def _change_queue(self, turn_id: str, state: str, place: int | None) -> Mapped:
+        """Put a turn at a place of its thread's queue, or remove it if there is no place."""
+        turn = self._turns.get(turn_id)
+        if turn is None:  # a memory store has dropped its submission
             return
-        self._count_turn(event)
-        read = _TABLE.get(type(event.payload), _map_other)
-        for index, (kind, more) in enumerate(read(event, event.payload)):
-            self._sequence += 1
-            yield self._envelope(event, kind, index) | more
+        queue = self._queues.setdefault(turn.thread_id, [])
+        if turn_id in queue:
+            queue.remove(turn_id)
+        if place is not None:
+            queue.insert(place, turn_id)
+        payload = {"queuedTurnId": turn_id, "state": state, "policy": str(turn.when_busy), "order": list(queue)}
+        yield "queue.changed", _ids_of(turn) | {"queueId": turn_id, "payload": payload}
 
-    def _count_turn(self, event: RunEvent) -> None:
-        if isinstance(event.payload, ev.TaskSubmitted) or (self._interrupted and _is_from_sender(event)):
-            self._turn += 1
-            self._interrupted = False
-        elif isinstance(event.payload, ev.TaskStatusChanged):
-            self._interrupted = event.payload.new_state in INTERRUPTED
-
-    def _envelope(self, event: RunEvent, kind: str, index: int) -> Record:
-        found = {
-            "type": kind,
-            "eventId": f"{event.event_id}/{index}" if index else event.event_id,
-            "timestamp": event.timestamp,
-            "sequence": self._sequence,
-            "schemaVersion": SCHEMA_VERSION,
-            "runtimeId": RUNTIME_ID,
-            "sessionId": event.session_id,
-            "threadId": f"{event.session_id}/default" if event.session_id else "",
-            "turnId": f"{event.task_id}/turn/{self._turn}",
-            "taskId": event.task_id,
-            "runId": event.run_id,
-            "payload": {},
-            "refs": {"sourceType": event.type, "sourceSequence": event.sequence},
-        }
-        # In the contract, an id is absent or not empty.
-        return {key: value for key, value in found.items() if value != ""}
+    def _end(self, ended: ses.TurnEnded) -> Mapped:
+        turn = self._turns.get(ended.turn_id)
+        ids: Record = {"turnId": ended.turn_id} if turn is None else _ids_of(turn)
+        task = None if turn is None else self._tasks.get(turn.task_id)
+        kind, payload = _turn_end(ended, None if task is None else task.failure)
+        yield kind, ids | {"payload": payload}
+        if turn is not None:
+            if ended.turn_id in self._queues.get(turn.thread_id, ()):
+                yield from self._change_queue(ended.turn_id, "removed", None)
+            del self._turns[ended.turn_id]
+            if ended.result in TERMINAL:
+                self._tasks.pop(turn.task_id, None)
 
 
-def _is_from_sender(event: RunEvent) -> bool:
-    payload = event.payload
+def _turn_end(ended: ses.TurnEnded, failure: Failure | None) -> tuple[str, Record]:
+    """Return the record of a turn's end. The contract has no type for canceled and timed-out turns: they have failed."""
+    status, details = end_of(ended.result, failure)
+    if ended.result is TaskState.COMPLETED or ended.result in INTERRUPTED:
+        return "turn.completed", {"status": "completed", "outcome": status}
+    return "turn.failed", {"status": status, "statusReason": ended.reason, **details}
+
+
+def _ids_of(turn: ses.TurnSubmitted) -> Record:
+    return {"threadId": turn.thread_id, "turnId": turn.turn_id, "taskId": turn.task_id}
+
+
+def _is_from_sender(payload: Any) -> bool:
     return isinstance(payload, ev.TaskMessagesAdded) and any(each.role == "user" for each in payload.messages)
 
 
-def _map_other(event: RunEvent, payload: Any) -> Mapped:
-    """Convert an event of a kind that the contract does not have."""
-    yield f"plgrpc.{event.type}", {"payload": event.to_dict()["payload"] | {"summary": event.summary}}
-
-
-def _map_submitted(event: RunEvent, submitted: ev.TaskSubmitted) -> Mapped:
-    yield "task.created", {"payload": {"status": "accepted", "task": submitted.whole_task().to_dict()}}
-    yield "turn.submitted", {"payload": {"status": "accepted", "source": submitted.principal}}
-
-
-def _map_messages(event: RunEvent, added: ev.TaskMessagesAdded) -> Mapped:
-    messages = [message.to_dict() for message in added.messages]
-    if _is_from_sender(event):
-        yield "turn.submitted", {"payload": {"status": "accepted", "messages": messages}}
-    else:
-        yield "plgrpc.task.message", {"payload": {"messages": messages}}
-
-
-_BEGINNINGS = {"continued": "task.resumed", "recovered": "task.retrying"}
-_ENDS = {
-    TaskState.COMPLETED: ("task.attempt.completed", "turn.completed", "task.completed"),
-    TaskState.FAILED: ("task.attempt.failed", "turn.failed", "task.failed"),
-    TaskState.REJECTED: ("task.attempt.failed", "turn.failed", "task.failed"),
-    TaskState.CANCELED: ("task.attempt.failed", "turn.failed", "task.cancelled"),
-    TaskState.INPUT_REQUIRED: ("task.attempt.completed", "turn.completed", "task.waiting"),
-    TaskState.AUTH_REQUIRED: ("task.attempt.completed", "turn.completed", "task.waiting"),
-}
-_STATUSES = {
-    TaskState.SUBMITTED: "accepted",
-    TaskState.WORKING: "running",
-    TaskState.INPUT_REQUIRED: "waiting_input",
-    TaskState.AUTH_REQUIRED: "waiting_permission",
-    TaskState.CANCELED: "cancelled",
-    TaskState.REJECTED: "failed",
-}
-
-
-def _map_status(event: RunEvent, status: ev.TaskStatusChanged) -> Mapped:
-    new = status.new_state
-    payload = {"status": _STATUSES.get(new, str(new)), "nativeStatus": str(new), "statusReason": status.reason}
-    if new is TaskState.WORKING:
-        if status.attempt:
-            yield _BEGINNINGS.get(status.cause, "task.started"), {"payload": payload}
-            yield "task.attempt.started", {"payload": payload | {"attempt": status.attempt}}
-            yield "turn.started", {"payload": payload}
-        else:
-            yield "task.updated", {"payload": payload}
-        return
-    for kind in _ENDS.get(new, ("task.updated",)):
-        failed = kind.endswith(".failed")
-        yield kind, {"payload": payload | ({"failureCategory": _failure_category(status)} if failed else {})}
-
-
-def _failure_category(status: ev.TaskStatusChanged) -> str:
-    if status.new_state is not TaskState.FAILED:
-        return str(status.new_state)
-    return "run_lost" if status.failure is not None and status.failure.reason == RUN_LOST else "agent_failed"
-
-
-def _map_artifact(event: RunEvent, update: ev.TaskArtifactUpdated) -> Mapped:
-    artifact = update.artifact
-    payload = {"artifact": artifact.to_dict(), "append": update.append}
-    yield "artifact.changed", {"artifactId": artifact.id, "payload": payload}
-
-
-def _map_patched(event: RunEvent, patched: ev.TaskPatched) -> Mapped:
-    yield "task.updated", {"payload": {"metadata": patched.metadata, "flowState": patched.flow_state}}
-
-
-def _map_progress(event: RunEvent, progress: ev.TaskProgress) -> Mapped:
-    yield "task.progress", {"payload": {"percent": progress.progress, "summary": progress.message}}
-
-
-def _map_error(event: RunEvent, error: ev.TaskErrorReported) -> Mapped:
-    failure = error.failure
-    payload = {
-        "category": str(failure.category or UNKNOWN),
-        "detail": failure.message,
-        "retryable": failure.retryable,
-        "recoverable": error.recoverable,
-        "failure": failure.to_dict(),
+def _source_of(event: RunEvent) -> _Source:
+    ids = {
+        "runtimeId": _runtime_id(event.agent_name),
+        "sessionId": event.session_id,
+        "taskId": event.task_id,
+        "runId": event.run_id,
     }
-    yield "runtime.error", {"payload": payload}
+    refs = {"sourceType": event.type, "sourceSequence": event.sequence or 0}
+    return _Source(event.event_id, event.timestamp, ids, refs)
 
 
-def _map_cancel_requested(event: RunEvent, request: ev.CancelRequested) -> Mapped:
-    yield "task.cancel_requested", {"payload": {"reason": request.reason, "requestedBy": request.requested_by}}
+def _runtime_id(agent_name: str) -> str:
+    """Return the id of the installation.
+
+    The agent's name, which every event has. A task can move to another host and process; these are in `worker` of each attempt.
+    """
+    return f"protolink-grpc/{agent_name or UNKNOWN}"
 
 
-AGENT_CALL = "agent.call"
-
-
-def _map_requested(event: RunEvent, requested: ev.ActionRequested) -> Mapped:
-    action = requested.action
-    payload = {"toolName": action.name, "kind": action.kind, "arguments": action.payload.get("arguments")}
-    if action.kind == AGENT_CALL:
-        yield "task.delegated", _subagent(event) | {"payload": payload}
-    else:
-        yield "tool.args", {"toolCallId": event.action_id, "payload": payload}
-
-
-def _subagent(event: RunEvent) -> Record:
-    return {"subagentId": event.action_id, "toolCallId": event.action_id}
-
-
-_VERDICTS = {PolicyEffect.ALLOW: "allow", PolicyEffect.DENY: "deny", PolicyEffect.REQUIRE_APPROVAL: "ask"}
-
-
-def _map_policy(event: RunEvent, evaluated: ev.ActionPolicyEvaluated) -> Mapped:
-    decision = evaluated.decision
-    payload = {
-        "decision": _VERDICTS[decision.effect],
-        "decisionReason": decision.reason,
-        "policy": decision.policy_name,
-        "capabilities": list(decision.matched_capabilities),
-    }
-    yield "permission.evaluated", {"toolCallId": event.action_id, "payload": payload}
-
-
-def _map_approval_required(event: RunEvent, required: ev.ApprovalRequired) -> Mapped:
-    request = required.request
-    ids = {"actionId": request.request_id, "toolCallId": event.action_id or request.action.action_id}
-    payload = {
-        "actionType": "approval",
-        "toolName": request.action.name,
-        "prompt": event.summary or request.policy_decision.reason,
-        "availableDecisions": ["allow", "deny", *(["edit"] if request.editable else [])],
-        "expiresAt": request.expires_at,
-        "request": request.to_dict(),
-    }
-    yield "permission.requested", ids | {"payload": payload | {"approvalActionId": request.request_id}}
-    yield "action.required", ids | {"payload": payload}
-
-
-def _map_decided(event: RunEvent, decided: ev.ApprovalDecided) -> Mapped:
-    decision = decided.decision
-    edited = decision.edited_arguments is not None
-    payload = {
-        "decision": ("edit" if edited else "allow") if decision.approved else "deny",
-        "reason": decision.reason,
-        "decidedBy": decision.decided_by,
-        "editedArguments": decision.edited_arguments,
-    }
-    ids = {"actionId": decision.request_id} | ({"toolCallId": event.action_id} if event.action_id else {})
-    yield "permission.resolved", ids | {"payload": payload}
-    yield "action.resolved", ids | {"payload": payload}
-
-
-def _map_started(event: RunEvent, started: ev.ActionStarted) -> Mapped:
-    payload = {"toolName": started.name, "kind": started.kind, "safeArgs": started.arguments}
-    if started.kind == AGENT_CALL:
-        yield "subagent.spawned", _subagent(event) | {"payload": payload}
-    else:
-        yield "tool.started", {"toolCallId": event.action_id, "payload": payload}
-
-
-def _map_ended(event: RunEvent, ended: ev.ActionEnded) -> Mapped:
-    done = ended.outcome == "completed"
-    payload: Record = {"toolName": ended.name, "kind": ended.kind, "durationMs": ended.duration_micros / 1000}
-    payload |= {"result": ended.result} if done else {"error": ended.error, "failureCategory": f"tool_{ended.outcome}"}
-    if ended.kind == AGENT_CALL:
-        kind = "subagent.completed" if done else "subagent.failed"
-        yield kind, _subagent(event) | {"payload": payload}
-    else:
-        yield "tool.result" if done else "tool.failed", {"toolCallId": event.action_id, "payload": payload}
-
-
-def _map_prepared(event: RunEvent, prepared: ev.ContextPrepared) -> Mapped:
-    yield "context.resolved", {"payload": {"manifest": prepared.manifest.to_dict(), "step": prepared.step}}
-
-
-def _map_call_started(event: RunEvent, call: ev.LlmCallStarted) -> Mapped:
-    payload = {"provider": call.provider, "model": call.model, "attempt": call.attempt, "step": call.step}
-    yield "model.requested", {"modelRequestId": call.call_id, "payload": payload}
-
-
-def _map_call_completed(event: RunEvent, call: ev.LlmCallCompleted) -> Mapped:
-    usage = {"inputTokens": _amount(call.input_tokens), "outputTokens": _amount(call.output_tokens)}
-    payload = {
-        "provider": call.provider,
-        "model": call.model,
-        "usage": usage,
-        "stopReason": call.finish_reason or UNKNOWN,
-        "text": call.text,
-        "toolCalls": [each.to_dict() for each in call.tool_calls],
-        "durationMs": call.duration_micros / 1000,
-    }
-    yield "model.completed", {"modelRequestId": call.call_id, "payload": payload}
-    cost = {"costMicros": _amount(call.cost_micros), "currency": call.currency or UNKNOWN}
-    yield "cost.recorded", {"modelRequestId": call.call_id, "payload": usage | cost}
-
-
-def _amount(amount: int | None) -> int | str:
-    return UNKNOWN if amount is None else amount
-
-
-def _map_budget(event: RunEvent, reported: ev.BudgetReported) -> Mapped:
-    payload = {"limitState": reported.decision.to_dict()}
-    yield "limit.changed", {"payload": payload}
-    yield "quota.low" if reported.decision.allowed else "quota.blocked", {"payload": payload}
-
-
-def _map_call_failed(event: RunEvent, call: ev.LlmCallFailed) -> Mapped:
-    payload = {
-        "provider": call.provider,
-        "model": call.model,
-        "attempt": call.attempt,
-        "step": call.step,
-        "failureCategory": str(call.failure.category or UNKNOWN),
-        "detail": call.failure.message,
-        "retryable": call.will_retry,
-        "durationMs": call.duration_micros / 1000,
-    }
-    yield "model.failed", {"modelRequestId": call.call_id, "payload": payload}
-
-
-def _map_compacted(event: RunEvent, done: ev.ContextCompacted) -> Mapped:
-    payload = {"beforeTokens": done.before_tokens, "afterTokens": done.after_tokens, "strategy": done.strategy}
-    yield "context.compaction.completed", {"payload": payload | {"summary": done.summary}}
-
-
-_STEPS = {
-    "llm_error": "model.failed",
-    "context_compacted": "context.compaction.completed",
-}
-
-
-def _map_step(event: RunEvent, step: ev.LlmStep) -> Mapped:
-    kind = _STEPS.get(step.kind, f"plgrpc.llm.{step.kind.removeprefix('llm_')}")
-    yield kind, {"payload": {"step": step.step, "content": step.content, "data": step.data}}
-
-
-_TABLE: dict[type, Callable[[RunEvent, Any], Mapped]] = {
-    ev.TaskSubmitted: _map_submitted,  # task.created, turn.submitted
-    ev.TaskStatusChanged: _map_status,  # task.*, task.attempt.*, turn.*
-    ev.TaskMessagesAdded: _map_messages,  # turn.submitted of the sender, plgrpc.task.message of the agent
-    ev.TaskArtifactUpdated: _map_artifact,  # artifact.changed
-    ev.TaskPatched: _map_patched,  # task.updated
-    ev.TaskProgress: _map_progress,  # task.progress
-    ev.TaskErrorReported: _map_error,  # runtime.error
-    ev.CancelRequested: _map_cancel_requested,  # task.cancel_requested
-    ev.ActionRequested: _map_requested,  # tool.args, task.delegated
-    ev.ActionPolicyEvaluated: _map_policy,  # permission.evaluated
-    ev.ApprovalRequired: _map_approval_required,  # permission.requested, action.required
-    ev.ApprovalDecided: _map_decided,  # permission.resolved, action.resolved
-    ev.ActionStarted: _map_started,  # tool.started, subagent.spawned
-    ev.ActionEnded: _map_ended,  # tool.result, tool.failed, subagent.completed, subagent.failed
-    ev.ContextPrepared: _map_prepared,  # context.resolved
-    ev.LlmCallStarted: _map_call_started,  # model.requested
-    ev.LlmCallCompleted: _map_call_completed,  # model.completed, cost.recorded
-    ev.BudgetReported: _map_budget,  # limit.changed, quota.low, quota.blocked
-    ev.LlmCallFailed: _map_call_failed,  # model.failed
-    ev.ContextCompacted: _map_compacted,  # context.compaction.completed
-    ev.LlmStep: _map_step,  # model.failed, context.compaction.completed, plgrpc.llm.*
-}
-"""The conversions by kind of event. An application's own kinds and unknown kinds use `_map_other`."""
+def _number(position: int, found: "Iterable[tuple[_Source, str, Record]]") -> Iterator[Record]:
+    """Put the records of one position into the envelope."""
+    seen: Counter[str] = Counter()
+    for index, (source, kind, more) in enumerate(found):
+        name = f"{source.event_id}/{kind}"
+        record: Record = {
+            "type": kind,
+            "eventId": f"{name}/{seen[kind]}" if seen[kind] else name,
+            "timestamp": source.timestamp,
+            "sequence": position * PLACES + index,
+            "schemaVersion": SCHEMA_VERSION,
+            **source.ids,
+            "payload": {},
+            "refs": source.refs | {"sourceEventId": source.event_id},
+        }
+        seen[kind] += 1
+        if not kind.startswith(_WITHOUT_STEP):
+            record["stepId"] = source.event_id
+        # In the contract, an id is absent or not empty.
+        yield {key: value for key, value in (record | more).items() if value != ""}

@@ -1,4 +1,4 @@
-"""The log of a task as JSON lines in batches, so that the memory does not depend on the length of the log."""
+"""The log of a task or of a session as JSON lines, in batches, so that the memory does not depend on the length of the log."""
 
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
@@ -8,22 +8,20 @@ from protolink_grpc.models.events import RunEvent
 from protolink_grpc.models.redaction import RedactionPolicy
 from protolink_grpc.models.references import References
 from protolink_grpc.models.report import redact_json, to_json_line
+from protolink_grpc.models.session import SessionItem
 from protolink_grpc.reports.agentruntime import AgentRuntimeView
 from protolink_grpc.wire.events import event_from_frame
 
 BATCH_BYTES = 256 << 10
 """Maximum length of a batch of lines in characters, including line ends; a single longer line has its own batch."""
 
+INLINE_CHARS = 4 << 10
+"""Maximum length of a value of a payload of the Agent Runtime contract, as JSON. A larger one is replaced by a reference."""
 
-def _to_dicts(event: RunEvent) -> Iterable[dict[str, Any]]:
-    return (event.to_dict(),)
+PREVIEW_CHARS = 1000
+"""Length of the preview of a larger value."""
 
-
-FORMATS: dict[str, Callable[[], Callable[[RunEvent], Iterable[dict[str, Any]]]]] = {
-    "protolink": lambda: _to_dicts,
-    "agentruntime": lambda: AgentRuntimeView().records,
-}
-"""Creates the conversion of each format. It has state, so each export needs its own."""
+Record = dict[str, Any]
 
 
 class RunExport:
@@ -41,15 +39,12 @@ class RunExport:
         create = FORMATS.get(format or "protolink")
         if create is None:
             raise InvalidArgumentError(f"must be one of {', '.join(FORMATS)}", field="format")
-        self._read = create()
-        self._redaction = redaction_policy
-        self._references = References()
+        self._to_lines = create(redaction_policy)
 
     def lines(self, events: Iterable[RunEvent]) -> Iterator[str]:
         """Return the lines of the next events."""
         for event in events:
-            for record in self._read(self._references.whole(event)):
-                yield to_json_line(redact_json(record, self._redaction))
+            yield from self._to_lines(event)
 
     def batches(self, frames: Iterable[bytes]) -> list[list[str]]:
         """Return the lines of the next encoded events, in batches of at most `BATCH_BYTES`."""
@@ -62,3 +57,63 @@ class RunExport:
                 size = len(line) + 1
             found[-1].append(line)
         return found
+
+
+class SessionExport:
+    """The records of one session in the format of the Agent Runtime contract. It is not for concurrent use.
+
+    Args:
+        agent_name: The agent of the session.
+        after: Sequence of the last record that the reader has; 0 means none. The events are needed from the first one in any case.
+        redaction_policy: As in RunExport.
+    """
+
+    def __init__(
+        self, session_id: str, agent_name: str, after: int = 0, redaction_policy: RedactionPolicy | None = None
+    ) -> None:
+        self._view = AgentRuntimeView(session_id, agent_name)
+        self._after = after
+        self._redaction = redaction_policy
+
+    def lines(self, items: Iterable[SessionItem]) -> Iterator[tuple[int, str]]:
+        """Return the sequences and the lines of the next events of the session's stream."""
+        for item in items:
+            for record in self._view.of_session(item):
+                if record["sequence"] > self._after:
+                    yield record["sequence"], _contract_line(record, self._redaction)
+
+
+def _as_protolink(redaction: RedactionPolicy | None) -> Callable[[RunEvent], Iterable[str]]:
+    references = References()
+    return lambda event: (to_json_line(redact_json(references.whole(event).to_dict(), redaction)),)
+
+
+def _as_agentruntime(redaction: RedactionPolicy | None) -> Callable[[RunEvent], Iterable[str]]:
+    view = AgentRuntimeView()
+    return lambda event: (_contract_line(record, redaction) for record in view.of_task(event))
+
+
+FORMATS: dict[str, Callable[[RedactionPolicy | None], Callable[[RunEvent], Iterable[str]]]] = {
+    "protolink": _as_protolink,
+    "agentruntime": _as_agentruntime,
+}
+"""Creates the conversion of each format. It has state, so each export needs its own."""
+
+
+def _contract_line(record: Record, redaction: RedactionPolicy | None) -> str:
+    """Return the line of a record. Large values are replaced after the redaction, which does not look into a preview."""
+    shown = redact_json(record, redaction)
+    line = to_json_line(shown)
+    if len(line) <= INLINE_CHARS:
+        return line
+    source = shown["refs"]["sourceEventId"]
+    payload = {name: _bounded(value, source) for name, value in shown["payload"].items()}
+    return to_json_line({**shown, "payload": payload})
+
+
+def _bounded(value: Any, source: str) -> Any:
+    """Return a value, or the reference to a large one: the event in which it is, its size in bytes, and its beginning."""
+    text = value if isinstance(value, str) else to_json_line({"": value})[4:-1]
+    if len(text) <= INLINE_CHARS:
+        return value
+    return {"outputRef": source, "bytes": len(text.encode(errors="replace")), "preview": text[:PREVIEW_CHARS]}

@@ -457,6 +457,7 @@ NAMES: dict[str, list[str]] = {
         "RunReportSection",
         "RunStore",
         "SQLiteRunStore",
+        "SessionExport",
         "TaskRecord",
         "assert_budget_under",
         "assert_no_denied_actions",

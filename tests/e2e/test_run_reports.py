@@ -240,10 +240,11 @@ async def test_an_export_speaks_the_agent_runtime_contract(transport: str) -> No
             [line async for line in client.export_task(None, task.id, format=unknown)]
     records = [json.loads(line) for line in lines]
     types = [record["type"] for record in records]
-    assert types[:2] == ["task.created", "turn.submitted"]
-    assert types[-1] == "task.completed"
+    assert types[:2] == ["turn.submitted", "task.created"]
+    assert types[-2:] == ["task.completed", "turn.completed"]
     assert types.index("tool.started") < types.index("tool.result")
-    assert [record["sequence"] for record in records] == list(range(1, len(records) + 1))
+    sequences = [record["sequence"] for record in records]
+    assert sequences == sorted(set(sequences))
     assert "hunter2" not in "".join(lines)
 
 

@@ -1,6 +1,7 @@
 """Exports: lines in bounded batches, and events of the Agent Runtime contract."""
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -23,7 +24,7 @@ from protolink_grpc.models.failure import Failure, FailureCategory
 from protolink_grpc.models.redaction import RedactionPolicy
 from protolink_grpc.models.report import RunReport
 from protolink_grpc.reports import RunExport
-from protolink_grpc.reports.agentruntime import _TABLE
+from protolink_grpc.reports.agentruntime_tasks import _TABLE
 from protolink_grpc.reports.export import BATCH_BYTES
 from protolink_grpc.runtime.facts import lost_status
 from protolink_grpc.wire.events import EventEncoder, event_from_frame
@@ -107,27 +108,56 @@ def test_an_unknown_format_is_refused() -> None:
 
 # -- agentruntime --------------------------------------------------------------------------------------------------------
 
+SHOWN_LATER = ev.ActionRequested
+"""The kind of event that has no record itself: the action is shown with the decision of the policy."""
+
 
 def test_every_kind_of_event_has_a_conversion() -> None:
-    assert set(_TABLE) == {kind for kind in full_payloads() if kind is not dict}
+    assert set(_TABLE) == {kind for kind in full_payloads() if kind is not dict} | {ev.TextDelta}
 
 
 @pytest.mark.parametrize("kind", full_payloads(), ids=lambda kind: kind.__name__)
-def test_the_record_of_each_kind_is_json_with_the_contracts_envelope(kind: type) -> None:
+def test_the_records_of_each_kind_are_json_with_the_contracts_envelope(kind: type) -> None:
     lines = RunExport("agentruntime").lines([full_event(full_payloads()[kind])])
     records = [json.loads(line) for line in lines]
-    assert records
+    assert bool(records) is (kind is not SHOWN_LATER)
     for record in records:
         assert {"type", "eventId", "timestamp", "sequence", "sessionId", "taskId", "runId", "payload"} <= record.keys()
         assert isinstance(record["payload"], dict)
         assert "" not in (record.get(name) for name in record)
 
 
-def test_sequences_ascend_without_gaps_and_ids_are_unique() -> None:
+def test_a_sequence_is_that_of_the_event_times_64_plus_the_index_of_the_record() -> None:
     records = exported(submitted(), begun(), ev.TaskProgress(), ev.TaskStatusChanged(WORKING, COMPLETED))
-    assert [record["sequence"] for record in records] == list(range(1, len(records) + 1))
+    events = [record["refs"]["sourceSequence"] for record in records]
+    assert events == [1, 1, 2, 2, 2, 3, 4, 4, 4]
+    expected = [64 * event + events[:place].count(event) for place, event in enumerate(events)]
+    assert [record["sequence"] for record in records] == expected
     assert len({record["eventId"] for record in records}) == len(records)
-    assert [record["refs"]["sourceSequence"] for record in records] == [1, 1, 2, 2, 2, 3, 4, 4, 4]
+
+
+def test_no_event_becomes_more_than_64_records() -> None:
+    facts: list[tuple[str, Any]] = [("", submitted()), ("", begun())]
+    for number in map(str, range(50)):
+        action = replace(PEER, action_id=number)
+        request = ApprovalRequest(action, PolicyDecision(PolicyEffect.REQUIRE_APPROVAL), request_id=f"q{number}")
+        facts += [
+            (number, ev.ActionRequested(action)),
+            (number, ev.ApprovalRequired(request)),
+            (number, ev.ActionStarted("agent.call", "hotel", {})),
+            ("", ev.LlmCallStarted(f"c{number}")),
+        ]
+    facts.append(("", ev.TaskStatusChanged(WORKING, TaskState.CANCELED)))
+    events = [
+        RunEvent("", fact, task_id="t", sequence=number, run_id="r", action_id=action_id)
+        for number, (action_id, fact) in enumerate(facts, 1)
+    ]
+    records = [json.loads(line) for line in RunExport("agentruntime").lines(events)]
+    last = [record for record in records if record["refs"]["sourceSequence"] == len(events)]
+    assert last[-1]["type"] == "turn.failed"
+    assert 50 < len(last) <= 64
+    assert len({record["eventId"] for record in last}) == len(last)
+    assert next(each["payload"]["count"] for each in last if each["type"] == "runtime.warning") == 3 * (50 - 11)
 
 
 def types(*facts: Any) -> list[str]:
@@ -137,15 +167,22 @@ def types(*facts: Any) -> list[str]:
 @pytest.mark.parametrize(
     ("state", "expected"),
     [
-        (COMPLETED, ["task.attempt.completed", "turn.completed", "task.completed"]),
-        (TaskState.FAILED, ["task.attempt.failed", "turn.failed", "task.failed"]),
-        (TaskState.REJECTED, ["task.attempt.failed", "turn.failed", "task.failed"]),
-        (TaskState.CANCELED, ["task.attempt.failed", "turn.failed", "task.cancelled"]),
-        (TaskState.INPUT_REQUIRED, ["task.attempt.completed", "turn.completed", "task.waiting"]),
+        (COMPLETED, ["task.attempt.completed", "task.completed", "turn.completed"]),
+        (TaskState.FAILED, ["task.attempt.failed", "task.failed", "turn.failed"]),
+        (TaskState.REJECTED, ["task.attempt.failed", "task.failed", "turn.failed"]),
+        (TaskState.CANCELED, ["task.attempt.failed", "task.cancelled", "turn.failed"]),
+        (TaskState.INPUT_REQUIRED, ["task.attempt.completed", "task.waiting", "turn.completed"]),
     ],
 )
-def test_a_status_has_records_for_attempt_turn_and_task(state: TaskState, expected: list[str]) -> None:
-    assert types(ev.TaskStatusChanged(WORKING, state)) == expected
+def test_a_status_has_records_for_attempt_and_task_before_that_of_the_turn(
+    state: TaskState, expected: list[str]
+) -> None:
+    assert types(submitted(), begun(), ev.TaskStatusChanged(WORKING, state))[5:] == expected
+
+
+def test_a_task_that_ends_in_the_queue_has_no_attempt() -> None:
+    expected = ["turn.submitted", "task.created", "task.cancelled", "turn.failed"]
+    assert types(submitted(), ev.TaskStatusChanged(SUBMITTED, TaskState.CANCELED)) == expected
 
 
 @pytest.mark.parametrize(
@@ -161,9 +198,44 @@ def test_the_cause_of_a_run_determines_its_first_record(cause: str, first: str) 
     assert types(begun(cause)) == [first, "task.attempt.started", "turn.started"]
 
 
-def test_a_lost_run_has_its_own_failure_category() -> None:
-    records = exported(lost_status(WORKING, "the process died"))
-    assert records[0]["payload"]["failureCategory"] == "run_lost"
+def test_a_recovered_run_is_a_new_attempt_of_the_same_turn() -> None:
+    again = replace(begun("recovered"), attempt=2, worker=ev.Worker("w2", "1.0", "host-2"))
+    records = exported(submitted(), begun(), ev.LlmCallStarted("c1"), again)[6:]
+    assert [record["type"] for record in records] == [
+        "model.failed",
+        "task.attempt.failed",
+        "task.retrying",
+        "task.attempt.started",
+    ]
+    assert [record["attemptId"] for record in records[1:]] == ["t/attempt/1", "t/attempt/2", "t/attempt/2"]
+    assert records[1]["payload"]["failureCategory"] == "run_lost"
+    assert records[3]["payload"]["worker"] == {"name": "w2", "version": "1.0", "host": "host-2"}
+
+
+@pytest.mark.parametrize(
+    ("failure", "kind", "status", "category"),
+    [
+        (Failure("TOOL_FAILED", "no", FailureCategory.TOOL), "task.failed", "failed", "tool"),
+        (Failure("SLOW", "no", FailureCategory.TIMEOUT, retryable=True), "task.timed_out", "timed_out", "timeout"),
+        (Failure("AGENT_FAILED", "run lost: wrote the agent"), "task.failed", "failed", "agent_failed"),
+        (lost_status(WORKING, "the process died").failure, "task.failed", "failed", "run_lost"),
+        (None, "task.failed", "failed", "failed"),
+    ],
+)
+def test_a_failed_turn_has_status_and_category_of_its_failure(
+    failure: Failure | None, kind: str, status: str, category: str
+) -> None:
+    *_, task, turn = exported(submitted(), begun(), ev.TaskStatusChanged(WORKING, TaskState.FAILED, failure))
+    assert (task["type"], turn["type"]) == (kind, "turn.failed")
+    for record in (task, turn):
+        assert (record["payload"]["status"], record["payload"]["failureCategory"]) == (status, category)
+        assert record["payload"]["retryable"] is (failure is not None and failure.retryable)
+
+
+def test_a_canceled_turn_is_a_failed_one_with_the_status_cancelled() -> None:
+    *_, turn = exported(submitted(), begun(), ev.TaskStatusChanged(WORKING, TaskState.CANCELED, cancel_reason="enough"))
+    shown = {key: turn["payload"][key] for key in ("status", "statusReason", "failureCategory")}
+    assert shown == {"status": "cancelled", "statusReason": "enough", "failureCategory": "cancelled"}
 
 
 def test_a_reported_error_has_the_facts_of_its_failure() -> None:
@@ -180,62 +252,141 @@ def test_a_reported_error_has_the_facts_of_its_failure() -> None:
     assert (unknown["payload"]["category"], unknown["payload"]["recoverable"]) == ("unknown", False)
 
 
-def test_a_failure_with_the_text_of_a_lost_run_is_not_a_lost_run() -> None:
-    failed = ev.TaskStatusChanged(WORKING, TaskState.FAILED, Failure("AGENT_FAILED", "run lost: said the agent"))
-    assert exported(failed)[0]["payload"]["failureCategory"] == "agent_failed"
+ASK = PolicyDecision(PolicyEffect.REQUIRE_APPROVAL, "it costs")
 
 
-def test_an_approval_is_an_action_of_the_contract_under_its_request_id() -> None:
-    request = ApprovalRequest(
-        ACTION, PolicyDecision(PolicyEffect.REQUIRE_APPROVAL, "it costs"), request_id="q1", editable=True
-    )
-    records = exported(ev.ApprovalRequired(request), ev.ApprovalDecided(ApprovalDecision(True, "q1", decided_by="ada")))
+def approval(**more: Any) -> ev.ApprovalRequired:
+    return ev.ApprovalRequired(ApprovalRequest(ACTION, ASK, request_id="q1", **more))
+
+
+@pytest.mark.parametrize(
+    ("decision", "word"),
+    [
+        (ApprovalDecision(True, "q1", decided_by="ada"), "allow"),
+        (ApprovalDecision(True, "q1", edited_arguments={"nights": 1}), "edit"),
+        (ApprovalDecision(False, "q1"), "deny"),
+        (ApprovalDecision(False, "q1", expired=True), "expired"),
+    ],
+)
+def test_an_approval_is_an_action_of_the_contract_under_its_request_id(decision: ApprovalDecision, word: str) -> None:
+    records = exported(approval(editable=True), ev.ApprovalDecided(decision))
     assert [record["type"] for record in records] == [
         "permission.requested",
         "action.required",
-        "permission.resolved",
+        "task.waiting",
         "action.resolved",
+        "permission.resolved",
+        "task.resumed",
     ]
-    assert {record["actionId"] for record in records} == {"q1"}
-    assert {record["toolCallId"] for record in records} == {"a1"}
+    of_action = [record for record in records if "actionId" in record]
+    assert {(record["actionId"], record["toolCallId"]) for record in of_action} == {("q1", "a1")}
     assert records[1]["payload"]["availableDecisions"] == ["allow", "deny", "edit"]
-    assert records[3]["payload"]["decision"] == "allow"
+    assert (records[2]["payload"]["status"], records[2]["payload"]["actionIds"]) == ("waiting_permission", ["q1"])
+    assert [records[3]["payload"]["decision"], records[4]["payload"]["decision"]] == [word, word]
+    assert records[5]["payload"]["status"] == "running"
 
 
-def test_a_tool_call_has_records_from_its_arguments_to_its_result() -> None:
+def test_a_task_waits_for_permission_until_its_last_approval_is_decided() -> None:
+    second = ev.ApprovalRequired(ApprovalRequest(ACTION, ASK, request_id="q2"))
+    answers = [ev.ApprovalDecided(ApprovalDecision(True, each)) for each in ("q1", "q2")]
+    assert [kind for kind in types(approval(), second, *answers) if kind.startswith("task.")] == [
+        "task.waiting",
+        "task.resumed",
+    ]
+    recovered = types(submitted(), begun(), approval(), replace(begun("recovered"), attempt=2))
+    assert recovered[-1] == "task.waiting"
+
+
+def test_a_tool_call_has_its_records_in_the_order_of_the_contract() -> None:
+    records = exported(
+        ev.ActionRequested(ACTION),
+        ev.ActionPolicyEvaluated(ASK),
+        approval(),
+        ev.ApprovalDecided(ApprovalDecision(True, "q1", edited_arguments={"nights": 1})),
+        ev.ActionStarted("tool.call", "book", {"nights": 1}),
+        ev.ActionEnded("tool.call", "book", {"id": 7}),
+    )
+    of_call = [record for record in records if "toolCallId" in record]
+    assert [record["type"] for record in of_call] == [
+        "permission.evaluated",
+        "tool.started",
+        "permission.requested",
+        "action.required",
+        "action.resolved",
+        "permission.resolved",
+        "tool.progress",
+        "tool.result",
+    ]
+    assert {(record["toolCallId"], record["stepId"]) for record in of_call} == {("a1", "t/call/a1")}
+    assert of_call[1]["payload"] == {
+        "toolName": "book",
+        "kind": "tool.call",
+        "safeArgs": {"nights": 2},
+        "policy": "ask",
+    }
+    assert (of_call[6]["payload"]["safeArgs"], of_call[7]["payload"]["result"]) == ({"nights": 1}, {"id": 7})
+
+
+def test_a_denied_call_has_a_start_with_the_policy_and_a_failure() -> None:
     records = exported(
         ev.ActionRequested(ACTION),
         ev.ActionPolicyEvaluated(PolicyDecision(PolicyEffect.DENY)),
-        ev.ActionStarted("tool.call", "book", {"nights": 2}),
-        ev.ActionEnded("tool.call", "book", {"id": 7}),
-        ev.ActionEnded("tool.call", "book", error={"code": "E"}, outcome="failed"),
+        ev.ActionEnded("tool.call", "book", error={"code": "ACTION_DENIED"}, outcome="denied"),
     )
-    assert [record["type"] for record in records] == [
-        "tool.args",
-        "permission.evaluated",
-        "tool.started",
-        "tool.result",
-        "tool.failed",
+    assert [record["type"] for record in records] == ["permission.evaluated", "tool.started", "tool.failed"]
+    assert (records[0]["payload"]["decision"], records[1]["payload"]["policy"]) == ("deny", "denied")
+    assert (records[2]["payload"]["status"], records[2]["payload"]["failureCategory"]) == ("denied", "denied")
+
+
+def test_the_end_of_a_task_closes_what_has_no_recorded_end() -> None:
+    never_run = replace(ACTION, action_id="a2")
+    facts = [
+        ("", submitted()),
+        ("", begun()),
+        ("a1", ev.ActionRequested(ACTION)),
+        ("a1", ev.ActionPolicyEvaluated(PolicyDecision(PolicyEffect.ALLOW))),
+        ("a1", ev.ActionStarted("tool.call", "book")),
+        ("a2", ev.ActionRequested(never_run)),
+        ("a2", ev.ActionPolicyEvaluated(ASK)),
+        ("a2", ev.ApprovalRequired(ApprovalRequest(never_run, ASK, request_id="q2"))),
+        ("", ev.TaskStatusChanged(WORKING, TaskState.CANCELED)),
     ]
-    assert {record["toolCallId"] for record in records} == {"a1"}
-    assert records[1]["payload"]["decision"] == "deny"
-    assert (records[3]["payload"]["result"], records[4]["payload"]["failureCategory"]) == ({"id": 7}, "tool_failed")
+    events = [
+        RunEvent("", fact, task_id="t", sequence=number, action_id=action_id)
+        for number, (action_id, fact) in enumerate(facts, 1)
+    ]
+    records = [json.loads(line) for line in RunExport("agentruntime").lines(events)]
+    last = [record for record in records if record["refs"]["sourceSequence"] == len(facts)]
+    assert [(record["type"], record.get("toolCallId")) for record in last] == [
+        ("action.resolved", "a2"),
+        ("permission.resolved", "a2"),
+        ("tool.failed", "a1"),
+        ("tool.failed", "a2"),
+        ("task.attempt.failed", None),
+        ("task.cancelled", None),
+        ("turn.failed", None),
+    ]
+    categories = [record["payload"]["failureCategory"] for record in last[2:4]]
+    assert (last[0]["payload"]["decision"], *categories) == ("cancelled", "outcome_unknown", "cancelled")
 
 
-def test_delegated_work_is_a_subagent() -> None:
+def test_delegated_work_is_a_tool_call_and_a_subagent() -> None:
     records = exported(
         ev.ActionRequested(PEER),
+        ev.ActionPolicyEvaluated(PolicyDecision(PolicyEffect.ALLOW)),
         ev.ActionStarted("agent.call", "hotel", {}),
         ev.ActionEnded("agent.call", "hotel", "done"),
-        ev.ActionEnded("agent.call", "hotel", outcome="failed"),
     )
     assert [record["type"] for record in records] == [
+        "permission.evaluated",
+        "tool.started",
+        "tool.progress",
         "task.delegated",
         "subagent.spawned",
         "subagent.completed",
-        "subagent.failed",
+        "tool.result",
     ]
-    assert {record["subagentId"] for record in records} == {"a1"}
+    assert {record["subagentId"] for record in records if "subagentId" in record} == {"a1"}
 
 
 def test_amounts_that_a_model_does_not_report_are_unknown() -> None:
@@ -243,6 +394,25 @@ def test_amounts_that_a_model_does_not_report_are_unknown() -> None:
     assert completed["payload"]["usage"] == {"inputTokens": "unknown", "outputTokens": 3}
     assert (cost["type"], cost["payload"]["costMicros"]) == ("cost.recorded", "unknown")
     assert completed["modelRequestId"] == cost["modelRequestId"] == "c1"
+    assert completed["stepId"] == cost["stepId"] == "t/model/c1"
+
+
+def test_a_large_value_is_a_reference_to_its_event_with_a_preview_without_secrets() -> None:
+    result = {"password": "hunter2", "text": "x" * 5000}
+    events = [RunEvent("", ev.ActionEnded("tool.call", "book", result), task_id="t", sequence=3, action_id="a1")]
+    *_, line = RunExport("agentruntime", RedactionPolicy()).lines(events)
+    shown = json.loads(line)["payload"]
+    assert shown["toolName"] == "book"
+    assert (shown["result"]["outputRef"], len(shown["result"]["preview"])) == ("t/3", 1000)
+    assert 5000 < shown["result"]["bytes"] < 5100
+    assert "hunter2" not in line
+    assert len(line) < 2500
+
+
+def test_the_runtime_is_the_agent() -> None:
+    named = RunEvent("", ev.TaskProgress(), task_id="t", sequence=1, agent_name="hotel")
+    (line,) = RunExport("agentruntime").lines([named])
+    assert json.loads(line)["runtimeId"] == "protolink-grpc/hotel"
 
 
 def test_turns_are_counted_by_messages_of_the_sender() -> None:

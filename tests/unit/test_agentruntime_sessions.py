@@ -1,0 +1,286 @@
+"""The events of a session in the format of the Agent Runtime contract."""
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.strategies import DrawFn
+
+from protolink_grpc.models import (
+    ApprovalDecision,
+    ApprovalRequest,
+    Message,
+    PolicyDecision,
+    PolicyEffect,
+    RunAction,
+    Task,
+    TaskState,
+    ToolCall,
+)
+from protolink_grpc.models import events as ev
+from protolink_grpc.models import session as ses
+from protolink_grpc.models.events import RunEvent
+from protolink_grpc.models.failure import Failure, FailureCategory
+from protolink_grpc.models.session import SessionEvent, SessionItem, WhenBusy
+from protolink_grpc.reports import RunExport, SessionExport
+
+WORKING, COMPLETED, CANCELED = TaskState.WORKING, TaskState.COMPLETED, TaskState.CANCELED
+NOON = "2026-06-12T12:00:00.000001+00:00"
+BOOK = RunAction("tool.call", "book", {"arguments": {"nights": 2}}, action_id="a1")
+ASK = PolicyDecision(PolicyEffect.REQUIRE_APPROVAL, "it costs")
+
+
+def stream(*facts: Any) -> list[SessionItem]:
+    """Return the items of a session `s`: its own facts, and facts of a task as a tuple of the task's id and the payload."""
+    items: list[SessionItem] = []
+    sequences: dict[str, int] = {}
+    for position, fact in enumerate(facts, 1):
+        if not isinstance(fact, tuple):
+            items.append(SessionItem(position, SessionEvent(position, NOON, fact)))
+            continue
+        task_id, payload = fact
+        sequences[task_id] = sequence = sequences.get(task_id, 0) + 1
+        event = RunEvent(
+            "",
+            payload,
+            task_id=task_id,
+            sequence=sequence,
+            run_id=f"run-{task_id}",
+            session_id="s",
+            agent_name="hotel",
+            timestamp=NOON,
+            action_id="a1" if isinstance(payload, ev.ActionRequested | ev.ActionPolicyEvaluated) else "",
+        )
+        items.append(SessionItem(position, event))
+    return items
+
+
+def exported(items: list[SessionItem], after: int = 0) -> list[dict[str, Any]]:
+    export = SessionExport("s", "hotel", after)
+    found = [(sequence, json.loads(line)) for sequence, line in export.lines(items)]
+    assert [sequence for sequence, _ in found] == [record["sequence"] for _, record in found]
+    return [record for _, record in found]
+
+
+def submit(turn_id: str, task_id: str, *, after: int = 0, thread: str = "default", **more: Any) -> ses.TurnSubmitted:
+    return ses.TurnSubmitted(turn_id, thread, task_id, after, when_busy=WhenBusy.ENQUEUE, **more)
+
+
+def created(task_id: str) -> tuple[str, Any]:
+    return task_id, ev.TaskSubmitted(Task(task_id, messages=[Message.user("hello")]), "ada", session_id="s")
+
+
+def begun(task_id: str, attempt: int = 1, cause: str = "submitted") -> tuple[str, Any]:
+    return task_id, ev.TaskStatusChanged(TaskState.SUBMITTED, WORKING, attempt=attempt, cause=cause)
+
+
+def ended(task_id: str, state: TaskState = COMPLETED, failure: Failure | None = None) -> tuple[str, Any]:
+    return task_id, ev.TaskStatusChanged(WORKING, state, failure)
+
+
+def shown(records: list[dict[str, Any]]) -> list[tuple[str, str]]:
+    """Return the type and the turn of each record."""
+    return [(record["type"], record.get("turnId", "")) for record in records]
+
+
+def test_a_turn_has_its_records_around_those_of_its_task() -> None:
+    records = exported(
+        stream(
+            ses.SessionCreated("Trip", {"vip": True}),
+            submit("one", "t1"),
+            created("t1"),
+            begun("t1"),
+            ended("t1"),
+            ses.TurnEnded("one", COMPLETED),
+            ses.SessionUpdated("Trip", archived=True),
+        )
+    )
+    assert shown(records) == [
+        ("session.created", ""),
+        ("thread.started", ""),
+        ("turn.submitted", "one"),
+        ("task.created", "one"),
+        ("task.started", "one"),
+        ("task.attempt.started", "one"),
+        ("turn.started", "one"),
+        ("task.attempt.completed", "one"),
+        ("task.completed", "one"),
+        ("turn.completed", "one"),
+        ("session.updated", ""),
+    ]
+    assert {(record["sessionId"], record["runtimeId"]) for record in records} == {("s", "protolink-grpc/hotel")}
+    assert {record["threadId"] for record in records if record["type"][:7] != "session"} == {"default"}
+    assert {record["taskId"] for record in records if record.get("turnId")} == {"t1"}
+    assert records[0]["payload"] == {"title": "Trip", "metadata": {"vip": True}}
+    assert records[2]["payload"] == {"status": "accepted", "policy": "enqueue", "inputRef": "t1/1"}
+
+
+def test_the_queue_is_in_the_records_of_its_changes() -> None:
+    records = exported(
+        stream(
+            ses.ThreadStarted("side", "Side"),
+            submit("one", "t1", thread="side"),
+            submit("two", "t2", thread="side", queued=True),
+            submit("three", "t3", thread="side", queued=True),
+            submit("now", "t4", thread="side", queued=True, first=True),
+            ses.TurnPromoted("three"),
+            ses.TurnEnded("two", CANCELED, "removed from the queue"),
+            ses.TurnEnded("one", COMPLETED),
+            ses.TurnStarted("three"),
+        )
+    )
+    changes = [record for record in records if record["type"] == "queue.changed"]
+    assert [(each["queueId"], each["payload"]["state"], each["payload"]["order"]) for each in changes] == [
+        ("two", "queued", ["two"]),
+        ("three", "queued", ["two", "three"]),
+        ("now", "queued", ["now", "two", "three"]),
+        ("three", "promoted", ["three", "now", "two"]),
+        ("two", "removed", ["three", "now"]),
+        ("three", "started", ["now"]),
+    ]
+    assert {each["threadId"] for each in changes} == {"side"}
+    (removed,) = [record for record in records if record["type"] == "turn.failed"]
+    assert (removed["turnId"], removed["payload"]["status"]) == ("two", "cancelled")
+
+
+@pytest.mark.parametrize(
+    ("state", "failure", "kind", "status", "category"),
+    [
+        (COMPLETED, None, "turn.completed", "completed", None),
+        (TaskState.INPUT_REQUIRED, None, "turn.completed", "completed", None),
+        (CANCELED, None, "turn.failed", "cancelled", "cancelled"),
+        (TaskState.REJECTED, None, "turn.failed", "failed", "rejected"),
+        (TaskState.FAILED, Failure("X", "no", FailureCategory.MODEL), "turn.failed", "failed", "model"),
+        (TaskState.FAILED, Failure("X", "no", FailureCategory.TIMEOUT), "turn.failed", "timed_out", "timeout"),
+    ],
+)
+def test_the_end_of_a_turn_has_the_category_that_only_its_task_knows(
+    state: TaskState, failure: Failure | None, kind: str, status: str, category: str | None
+) -> None:
+    end = ses.TurnEnded("one", state)
+    *_, turn = exported(stream(submit("one", "t1"), created("t1"), begun("t1"), ended("t1", state, failure), end))
+    assert (turn["type"], turn["payload"]["status"], turn["payload"].get("failureCategory")) == (kind, status, category)
+
+
+def test_a_task_that_asked_has_the_turn_of_its_answer() -> None:
+    asks = TaskState.INPUT_REQUIRED
+    records = exported(
+        stream(
+            submit("one", "t1"),
+            created("t1"),
+            begun("t1"),
+            ended("t1", asks),
+            ses.TurnEnded("one", asks),
+            submit("two", "t1", after=3),
+            ("t1", ev.TaskMessagesAdded((Message.user("Lyon"),))),
+            begun("t1", 2, "continued"),
+            ended("t1"),
+            ses.TurnEnded("two", COMPLETED),
+        )
+    )
+    first = [kind for kind, turn in shown(records) if turn == "one"]
+    second = [kind for kind, turn in shown(records) if turn == "two"]
+    assert first[-2:] == ["task.waiting", "turn.completed"]
+    assert second == [
+        "turn.submitted",
+        "plgrpc.task.message",
+        "task.resumed",
+        "task.attempt.started",
+        "turn.started",
+        "task.attempt.completed",
+        "task.completed",
+        "turn.completed",
+    ]
+    reference = next(each["payload"]["inputRef"] for each in records if each["type"] == "turn.submitted")
+    assert reference == "t1/1"
+    assert records[len(first)]["payload"]["inputRef"] == "t1/4"
+    assert records[len(first) + 1]["refs"]["sourceEventId"] == "t1/4"
+
+
+def test_turns_of_several_tasks_do_not_mix() -> None:
+    records = exported(
+        stream(
+            submit("one", "t1"),
+            created("t1"),
+            submit("two", "t2", thread="side"),
+            created("t2"),
+            begun("t2"),
+            begun("t1"),
+            ended("t2"),
+            ses.TurnEnded("two", COMPLETED),
+            ended("t1"),
+            ses.TurnEnded("one", COMPLETED),
+        )
+    )
+    found = {(each["taskId"], each["turnId"], each["threadId"]) for each in records}
+    assert found == {("t1", "one", "default"), ("t2", "two", "side")}
+
+
+def test_a_task_has_the_same_records_in_its_session_and_alone_except_for_its_turns() -> None:
+    items = stream(submit("one", "t1"), *LONG)
+    of_task = [item.event for item in items if isinstance(item.event, RunEvent) and item.event.task_id == "t1"]
+    alone = [json.loads(line) for line in RunExport("agentruntime").lines(of_task)]
+    both = [each for each in exported(items) if each.get("taskId") == "t1"]
+
+    def facts(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        own = ("turnId", "threadId", "sequence")
+        kept = [each for each in records if each["type"] not in ("turn.submitted", "turn.completed", "queue.changed")]
+        return [{key: value for key, value in each.items() if key not in own} for each in kept]
+
+    assert facts(alone) == facts(both)
+
+
+def test_what_this_version_does_not_know_is_a_record_of_its_own_type() -> None:
+    (unknown,) = exported(stream(None))
+    assert (unknown["type"], unknown["sequence"]) == ("plgrpc.session.unknown", 64)
+
+
+def test_a_stream_without_its_beginning_has_records_without_the_missing_ids() -> None:
+    records = exported(stream(ses.TurnStarted("lost"), ses.TurnEnded("lost", COMPLETED), ended("t9")))
+    assert shown(records) == [("turn.completed", "lost"), ("task.completed", "")]
+
+
+# -- Resumption ------------------------------------------------------------------------------------------------------------
+
+LONG = [
+    created("t1"),
+    begun("t1"),
+    submit("two", "t2", queued=True),
+    created("t2"),
+    ("t1", ev.LlmCallCompleted("c1", tool_calls=(ToolCall("book", {"nights": 2}, "call-1"),))),
+    ("t1", ev.ActionRequested(BOOK)),
+    ("t1", ev.ActionPolicyEvaluated(ASK)),
+    ("t1", ev.ApprovalRequired(ApprovalRequest(BOOK, ASK, request_id="q1", created_at=NOON))),
+    begun("t1", 2, "recovered"),
+    ("t1", ev.ApprovalDecided(ApprovalDecision(True, "q1", decided_at=NOON))),
+    ended("t1"),
+    ses.TurnEnded("one", COMPLETED),
+    ses.TurnStarted("two"),
+    begun("t2"),
+    ended("t2", CANCELED),
+    ses.TurnEnded("two", CANCELED, "enough"),
+]
+WHOLE = stream(ses.SessionCreated("Trip"), submit("one", "t1"), *LONG)
+
+
+@st.composite
+def cuts(draw: DrawFn) -> tuple[int, int]:
+    """A number of items that a first reader gets, and a sequence after which another one continues."""
+    records = exported(WHOLE)
+    return draw(st.integers(0, len(WHOLE))), draw(st.sampled_from([0, *(each["sequence"] for each in records)]))
+
+
+@given(cuts())
+def test_any_prefix_and_the_rest_are_the_records_of_the_whole(cut: tuple[int, int]) -> None:
+    items, after = cut
+    whole = exported(WHOLE)
+    assert [each["sequence"] for each in whole] == sorted({each["sequence"] for each in whole})
+    assert len({each["eventId"] for each in whole}) == len(whole)
+    prefix = exported(WHOLE[:items])
+    assert prefix == whole[: len(prefix)]
+    export = SessionExport("s", "hotel")
+    parts = [*export.lines(WHOLE[:items]), *export.lines(WHOLE[items:])]
+    assert [json.loads(line) for _, line in parts] == whole
+    assert exported(WHOLE, after) == [each for each in whole if each["sequence"] > after]
