@@ -17,6 +17,7 @@ from protolink_grpc.edges.http.metrics import Metrics
 from protolink_grpc.edges.http.options import HttpOptions
 from protolink_grpc.edges.http.procedures import procedure_routes
 from protolink_grpc.edges.http.request_guard import RequestGuard
+from protolink_grpc.edges.http.session_events import SessionEvents
 from protolink_grpc.mcp.edge.http import McpRoute
 from protolink_grpc.mcp.edge.server import McpAgent
 from protolink_grpc.runtime.service import TaskService
@@ -71,7 +72,10 @@ class HttpPort:
         web = procedure_routes(gateway.guard, gateway.streams, methods)
         # ProtoLink's paths first, because `/tasks/stream` would match A2A's `/tasks/{id}`.
         mcp = self._mcp_routes() if self._options.mcp else []
-        return await gateway.start([*self._protolink_routes(), *web, *a2a, *mcp])
+        events = SessionEvents(
+            gateway.guard, self._served.service, gateway.streams, self._served.card.name, self._served.redaction
+        )
+        return await gateway.start([*self._protolink_routes(), *web, *events.routes(), *a2a, *mcp])
 
     def _mcp_routes(self) -> list[BaseRoute]:
         served = self._served

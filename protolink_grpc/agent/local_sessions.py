@@ -3,8 +3,6 @@
 from collections.abc import AsyncGenerator, Callable, Coroutine
 from typing import Any, Protocol, TypeVar
 
-from plgrpc.v1 import session_service_pb2 as pb
-
 from protolink_grpc.models.events import RunEvent
 from protolink_grpc.models.json_value import plain
 from protolink_grpc.models.session import Session, SessionItem, SessionList, SessionPage, Thread, Turn, WhenBusy
@@ -12,7 +10,7 @@ from protolink_grpc.models.task import Task
 from protolink_grpc.net.page_tokens import cursor_from_token, page_size_of, token_from_cursor
 from protolink_grpc.runtime.admission import Submission
 from protolink_grpc.runtime.service import TaskService
-from protolink_grpc.wire.sessions import items_from_pb
+from protolink_grpc.wire.sessions import items_from_bytes
 from protolink_grpc.wire.tasks import check_id
 
 T = TypeVar("T")
@@ -184,8 +182,4 @@ class LocalSessions:
         def open_watch(service: TaskService) -> AsyncGenerator[bytes, None]:
             return service.sessions.watch(self._principal, session_id, after=after)
 
-        return self._batches(open_watch, _read_items, None, "")
-
-
-def _read_items(body: bytes) -> list[SessionItem]:
-    return items_from_pb(pb.SubscribeSessionResponse.FromString(body))
+        return self._batches(open_watch, items_from_bytes, None, "")

@@ -82,6 +82,11 @@ def items_from_pb(response: service_pb.SubscribeSessionResponse) -> list[Session
     return found
 
 
+def items_from_bytes(response: bytes) -> list[SessionItem]:
+    """Return the events of an encoded SubscribeSessionResponse with their positions."""
+    return items_from_pb(service_pb.SubscribeSessionResponse.FromString(response))
+
+
 def split_frames(frames: bytes) -> list[bytes]:
     """Split consecutive frames of a session's events."""
     found: list[bytes] = []

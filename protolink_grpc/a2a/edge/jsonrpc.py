@@ -26,7 +26,7 @@ from protolink_grpc.edges.http.json_body import JsonResponse, check_json, http_s
 from protolink_grpc.edges.http.metrics import OPERATION
 from protolink_grpc.edges.http.middleware import retry_after_headers
 from protolink_grpc.edges.http.request_guard import RequestGuard
-from protolink_grpc.edges.http.sse import Batches, OpenStreams, event_frame, open_stream
+from protolink_grpc.edges.http.sse import Batches, OpenStreams, event_frame, last_event_id, open_stream
 from protolink_grpc.errors import (
     InvalidArgumentError,
     MessageTooLargeError,
@@ -242,20 +242,6 @@ class JsonRpc:
 
     async def _get_extended_card(self, caller: CallerInfo, params: Params) -> Any:
         return card_json(await self._operations.cards.extended(caller, requests.card_params(params)))
-
-
-def last_event_id(request: Request) -> int | None:
-    """Return the sequence after which a client resumes an earlier stream; None for a new stream.
-
-    Raises:
-        InvalidArgumentError: The Last-Event-ID is not an event id of this server.
-    """
-    text = request.headers.get("last-event-id", "")
-    if not text:
-        return None
-    if not text.isascii() or not text.isdigit() or len(text) > 18:
-        raise InvalidArgumentError("must be the id of an event of this stream", field="Last-Event-ID")
-    return int(text)
 
 
 class _MalformedError(Exception):

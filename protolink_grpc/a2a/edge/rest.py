@@ -13,7 +13,7 @@ from protolink_grpc.a2a import json_codec as codec
 from protolink_grpc.a2a import json_requests as requests
 from protolink_grpc.a2a.card import card_json
 from protolink_grpc.a2a.edge.caller import identify_caller
-from protolink_grpc.a2a.edge.jsonrpc import SERVICE, last_event_id
+from protolink_grpc.a2a.edge.jsonrpc import SERVICE
 from protolink_grpc.a2a.errors import rest_json
 from protolink_grpc.a2a.negotiation import check_version
 from protolink_grpc.a2a.operations import Operations
@@ -30,7 +30,7 @@ from protolink_grpc.edges.http.json_body import (
 )
 from protolink_grpc.edges.http.middleware import retry_after_headers
 from protolink_grpc.edges.http.request_guard import RequestGuard
-from protolink_grpc.edges.http.sse import Batches, OpenStreams, open_stream
+from protolink_grpc.edges.http.sse import Batches, OpenStreams, last_event_id, open_stream
 from protolink_grpc.errors import (
     InvalidArgumentError,
     ProtolinkError,

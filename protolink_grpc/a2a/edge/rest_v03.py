@@ -9,14 +9,14 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute
 
 from protolink_grpc.a2a.edge.caller import identify_caller
-from protolink_grpc.a2a.edge.jsonrpc import SERVICE_V03, last_event_id
+from protolink_grpc.a2a.edge.jsonrpc import SERVICE_V03
 from protolink_grpc.a2a.edge.rest import error_response, merge_routes, read_query
 from protolink_grpc.a2a.operations import Operations
 from protolink_grpc.a2a.v03.rest import RestRoute, rest_v03
 from protolink_grpc.a2a.v03.terms import rest_error_json
 from protolink_grpc.edges.http.json_body import JSON, check_json, read_object, write_json
 from protolink_grpc.edges.http.request_guard import RequestGuard
-from protolink_grpc.edges.http.sse import Batches, OpenStreams, event_frame, open_stream
+from protolink_grpc.edges.http.sse import Batches, OpenStreams, event_frame, last_event_id, open_stream
 from protolink_grpc.errors import ProtolinkError
 from protolink_grpc.net.internal_errors import public_error
 

@@ -15,7 +15,7 @@ from starlette.types import Receive, Scope, Send
 
 from protolink_grpc.auth.stream_quota import StreamSlot
 from protolink_grpc.edges.http.bounded_wait import BoundedWait, BoundedWaits, watch_disconnect
-from protolink_grpc.errors import ProtolinkError
+from protolink_grpc.errors import InvalidArgumentError, ProtolinkError
 from protolink_grpc.logs import get_logger
 from protolink_grpc.net.response_headers import ResponseHeaders
 
@@ -250,3 +250,17 @@ def event_frame(data: bytes, sequence: int = 0) -> bytes:
     if sequence:
         return b"id: %d\ndata: %b\n\n" % (sequence, data)
     return b"data: %b\n\n" % data
+
+
+def last_event_id(request: Request) -> int | None:
+    """Return the sequence after which a client resumes an earlier stream; None for a new stream.
+
+    Raises:
+        InvalidArgumentError: The Last-Event-ID is not an event id of this server.
+    """
+    text = request.headers.get("last-event-id", "")
+    if not text:
+        return None
+    if not text.isascii() or not text.isdigit() or len(text) > 18:
+        raise InvalidArgumentError("must be the id of an event of this stream", field="Last-Event-ID")
+    return int(text)

@@ -1,0 +1,88 @@
+"""The events of a session in the format of the Agent Runtime contract, as server-sent events."""
+
+import asyncio
+from contextlib import aclosing
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Route
+
+from protolink_grpc.edges.http.json_body import write_json
+from protolink_grpc.edges.http.middleware import error_response
+from protolink_grpc.edges.http.request_guard import RequestGuard
+from protolink_grpc.edges.http.sse import Batches, OpenStreams, event_frame, last_event_id, open_stream
+from protolink_grpc.errors import SequenceOutOfRangeError
+from protolink_grpc.models.redaction import RedactionPolicy
+from protolink_grpc.reports import SessionExport
+from protolink_grpc.reports.agentruntime import PLACES
+from protolink_grpc.runtime.service import TaskService
+from protolink_grpc.wire.sessions import items_from_bytes
+
+PATH = "/runtime/v1/sessions/{session_id}/events"
+METHOD = "/plgrpc.v1.SessionService/SubscribeSession"
+"""The method for access rules: the RPC that has the same events."""
+
+LARGE_BYTES = 64 << 10
+"""Responses of the session's stream above this size are converted in a thread."""
+
+
+class SessionEvents:
+    """The route of one agent. The id of a server-sent event is the `sequence` of its record.
+
+    Args:
+        redaction: Removes secrets, as in exports of tasks.
+    """
+
+    def __init__(
+        self,
+        guard: RequestGuard,
+        service: TaskService,
+        streams: OpenStreams,
+        agent_name: str,
+        redaction: RedactionPolicy,
+    ) -> None:
+        self._guard = guard
+        self._sessions = service.sessions
+        self._streams = streams
+        self._agent_name = agent_name
+        self._redaction = redaction
+
+    def routes(self) -> list[BaseRoute]:
+        return [Route(PATH, self._respond, methods=["GET"])]
+
+    async def _respond(self, request: Request) -> Response:
+        principal = await self._guard.principal(request, METHOD)
+        session_id, after = str(request.path_params["session_id"]), last_event_id(request) or 0
+        session, _, _ = await self._sessions.get(principal.name, session_id, limit=1)
+        if after // PLACES > session.position:
+            raise SequenceOutOfRangeError(
+                f"Last-Event-ID {after} is not in session {session_id}",
+                after_position=str(after // PLACES),
+                last_position=str(session.position),
+            )
+        export = SessionExport(session_id, self._agent_name, after, self._redaction)
+        slot = self._guard.stream_quota.take(principal)
+        return await open_stream(
+            request, self._frames(principal.name, session_id, export), self._streams, _error_frame, slot
+        )
+
+    async def _frames(self, principal: str, session_id: str, export: SessionExport) -> Batches:
+        # From the first event, because the records depend on the earlier ones. The export leaves out those before the cursor.
+        start = b":\n\n"  # so that the response begins at once, even if the reader has all records
+        async with aclosing(self._sessions.watch(principal, session_id)) as bodies:
+            async for body in bodies:
+                if len(body) > LARGE_BYTES:
+                    frames = await asyncio.to_thread(_encode, export, body)
+                else:
+                    frames = _encode(export, body)
+                if start or frames:
+                    yield start + frames
+                start = b""
+
+
+def _encode(export: SessionExport, body: bytes) -> bytes:
+    return b"".join(event_frame(line.encode(), sequence) for sequence, line in export.lines(items_from_bytes(body)))
+
+
+def _error_frame(error: Exception) -> bytes:
+    return b"event: error\ndata: %b\n\n" % write_json(error_response(error, PATH)[1])

@@ -1,0 +1,124 @@
+"""The events of a session over HTTP, in the format of the Agent Runtime contract."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from typing import Any
+
+import httpx
+import pytest
+
+from protolink_grpc import Agent, AgentCard, AgentClient, HttpOptions, Message, Principal, Task
+from protolink_grpc.client.channel import close_channels
+from protolink_grpc.reports.agentruntime import PLACES
+
+WAIT_S = 20.0
+"""Bound of what must happen soon; reached only by a failure."""
+
+ANN, BOB = {"x-name": "ann"}, {"x-name": "bob"}
+PATH = "/runtime/v1/sessions/s/events"
+TURNS = {"one": "hotel", "two": "ask", "three": "Lyon", "four": "fail"}
+"""The input of each turn."""
+
+
+async def by_name(method: str, metadata: Mapping[str, str]) -> Principal | None:
+    name = metadata.get("x-name")
+    return Principal(name) if name else None
+
+
+class Clerk(Agent):
+    """`ask` asks a question, `fail` fails, anything else is done at once."""
+
+    async def handle_task(self, task: Task) -> Task:
+        match task.messages[-1].text:
+            case "ask":
+                return task.require_input(Message.agent("which?"))
+            case "fail":
+                raise ValueError("no")
+            case text:
+                return task.complete(f"{text} done")
+
+
+@dataclass
+class Stream:
+    """The events of a session of Ann over HTTP. `last` is the sequence of the last record."""
+
+    http: httpx.AsyncClient
+    last: int
+
+    async def read(self, after: int = 0) -> list[tuple[int, dict[str, Any]]]:
+        """Return the ids and the records after an id, up to the last one."""
+        found: list[tuple[int, dict[str, Any]]] = []
+        headers = {"last-event-id": str(after)} if after else {}
+        async with asyncio.timeout(WAIT_S), self.http.stream("GET", PATH, headers=headers) as response:
+            assert (response.status_code, response.headers["content-type"].split(";")[0]) == (200, "text/event-stream")
+            lines = response.aiter_lines()
+            event_id = after
+            while after < self.last:
+                name, _, value = (await anext(lines)).partition(": ")
+                if name == "id":
+                    event_id = int(value)
+                elif name == "data":
+                    found.append((event_id, json.loads(value)))
+                    after = event_id
+        return found
+
+
+@pytest.fixture
+async def stream() -> AsyncIterator[Stream]:
+    async with AsyncExitStack() as stack:
+        card = AgentCard(name="clerk", description="does as told", url="grpc://127.0.0.1:0")
+        agent = await stack.enter_async_context(Clerk(card, http=HttpOptions(), authenticator=by_name))
+        sessions = AgentClient(url=agent.card.url, metadata=[*ANN.items()], timeout=WAIT_S).sessions
+        await sessions.create("s", title="Trip")
+        for turn_id, text in TURNS.items():
+            async for _ in sessions.stream("s", await sessions.submit("s", text, turn_id=turn_id)):
+                pass
+        position = (await sessions.get("s")).session.position
+        http = httpx.AsyncClient(base_url=agent.http_url, headers=ANN, timeout=WAIT_S, trust_env=False)
+        yield Stream(await stack.enter_async_context(http), position * PLACES)
+        await close_channels()
+
+
+async def test_a_stream_resumed_after_any_event_has_exactly_the_rest(stream: Stream) -> None:
+    whole = await stream.read()
+    sequences = [event_id for event_id, _ in whole]
+    assert sequences == [record["sequence"] for _, record in whole] == sorted(set(sequences))
+    assert (whole[0][1]["type"], whole[-1][1]["type"]) == ("session.created", "turn.failed")
+    for place, (event_id, _) in enumerate(whole, 1):
+        assert await stream.read(event_id) == whole[place:]
+
+
+async def test_each_turn_has_one_beginning_and_one_end_around_its_task(stream: Stream) -> None:
+    records = [record for _, record in await stream.read()]
+    kinds = {turn_id: [each["type"] for each in records if each.get("turnId") == turn_id] for turn_id in TURNS}
+    assert {turn_id: (found[0], found[-1]) for turn_id, found in kinds.items()} == {
+        "one": ("turn.submitted", "turn.completed"),
+        "two": ("turn.submitted", "turn.completed"),
+        "three": ("turn.submitted", "turn.completed"),
+        "four": ("turn.submitted", "turn.failed"),
+    }
+    assert all(found.count("turn.started") == 1 for found in kinds.values())
+    assert {each["runtimeId"] for each in records} == {"protolink-grpc/clerk"}
+    of_task = {each["turnId"]: each["taskId"] for each in records if "taskId" in each}
+    assert of_task["two"] == of_task["three"] != of_task["one"]
+
+
+@pytest.mark.parametrize(
+    ("path", "headers", "status", "reason"),
+    [
+        (PATH, BOB, 404, "SESSION_NOT_FOUND"),
+        (PATH, {"x-name": ""}, 401, "UNAUTHENTICATED"),
+        ("/runtime/v1/sessions/other/events", ANN, 404, "SESSION_NOT_FOUND"),
+        (PATH, {**ANN, "last-event-id": "99999999"}, 400, "SEQUENCE_OUT_OF_RANGE"),
+        (PATH, {**ANN, "last-event-id": "x"}, 400, "INVALID_ARGUMENT"),
+    ],
+)
+async def test_a_request_for_no_stream_of_the_caller_is_refused(
+    stream: Stream, path: str, headers: dict[str, str], status: int, reason: str
+) -> None:
+    response = await stream.http.get(path, headers=headers)
+    error = response.json()["error"]
+    assert (response.status_code, error["details"][0]["reason"]) == (status, reason)
