@@ -7,7 +7,8 @@ that are made.
 
 import asyncio
 import inspect
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
+from contextvars import ContextVar
 from copy import deepcopy
 from dataclasses import dataclass, fields, replace
 from functools import partial
@@ -20,13 +21,12 @@ from protolink_grpc.models.action import BudgetDecision
 from protolink_grpc.models.context import RunContext
 from protolink_grpc.models.events import BudgetReported, LlmStep
 from protolink_grpc.models.json_value import JsonValue
+from protolink_grpc.models.media import Media
+from protolink_grpc.policy.budget import TICK_S
 from protolink_grpc.tools.runner import ToolRunner
 
 HOOK_STEP = "llm_hook"
 """The kind of the event `llm.stream` that says what a hook has changed."""
-
-TICK_S = 0.001
-"""The resolution of an event loop's timers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,9 +69,10 @@ class FinalOutput:
     """What `before_complete` gets: a final answer that has passed all other checks.
 
     Args:
-        content: The answer: a text, or a JSON value if the caller asked for one with a schema.
+        content: The answer: a text, or a JSON value if the caller asked for one with a schema. Empty for an answer of only files.
         query: The text of the request.
         step: Step of the inference, from 1.
+        files: The files that the model has written with this answer.
     """
 
     content: JsonValue
@@ -80,6 +81,7 @@ class FinalOutput:
     call_id: str
     agent_name: str
     context: RunContext
+    files: tuple[Media, ...] = ()
 
 
 class BeforeModel(Protocol):
@@ -94,7 +96,8 @@ class BeforeModel(Protocol):
 class AfterTool(Protocol):
     """Called after each call of a tool or of another agent. Returns the text that the model sees instead, or None.
 
-    The result of the action in the log is unchanged. The conversation of the session gets the returned text.
+    The result of the action in the log is unchanged. The conversation of the session gets the returned text. Images and other files
+    of the result stay; `before_model` can remove them from a request.
     """
 
     def __call__(self, outcome: ToolOutcome, /) -> Awaitable[str | None] | str | None: ...
@@ -114,7 +117,7 @@ class AgentHooks:
     """The hooks of an agent. Each is a function or a coroutine function; a function runs in a thread, as a tool does.
 
     A hook that raises fails the run, and the failure names the hook. A hook that does not return is ended by the run's
-    `max_runtime_seconds`.
+    `max_runtime_seconds`. A hook may ask the agent's model with `agent.ask`; no hook is called for such a question.
     """
 
     before_model: BeforeModel | None = None
@@ -126,6 +129,19 @@ class AgentHooks:
             hook = getattr(self, each.name)
             if hook is not None and not callable(hook):
                 raise TypeError(f"{each.name} must be a function, not {type(hook).__name__}")
+
+
+_calling: ContextVar[tuple[RunContext, str] | None] = ContextVar("calling_hook", default=None)
+"""The run whose hook is called, and the key of the decision."""
+
+
+def calling_hook(run_context: RunContext) -> str:
+    """Return the key of the decision that the calling code makes if it is a hook of this run; otherwise "".
+
+    Work in the same process for another agent's run inherits the caller's variables, so the contexts are compared.
+    """
+    current = _calling.get()
+    return current[1] if current is not None and current[0] is run_context else ""
 
 
 class HookError(RuntimeError):
@@ -162,13 +178,14 @@ class InferenceHooks:
             BudgetExceededError: The time of the run is over.
         """
         key = f"{call_id}/before_model"
-        # An earlier attempt may have recorded a decision for this call, whose answer it did not get.
-        is_repeated = self._host.decided(key) is not None
+        # There may be a decision for this call already: of an earlier attempt that did not get its answer, or of this one, before
+        # the provider refused the prompt.
+        is_repeated = self._host.decided(key) is not None or bool(self._removed_tools.get(call_id))
         changed: object = None
         if self._hooks.before_model is not None:
             shown = replace(request, messages=tuple(deepcopy(list(request.messages))))
             given = ModelInput(shown, step, call_id, self._request.agent_name, self._request.run_context)
-            changed = await self._call("before_model", self._hooks.before_model, given)
+            changed = await self._call(key, self._hooks.before_model, given)
         if changed is None and not is_repeated:
             return request
         changed = request if changed is None else changed
@@ -204,14 +221,15 @@ class InferenceHooks:
         if self._hooks.after_tool is None or self._host.recorded(next_call_id) is not None:
             return None
         request = self._request
-        given = ToolOutcome(action, observation, text, request.agent_name, request.run_context)
-        replaced = _text_or_none("after_tool", await self._call("after_tool", self._hooks.after_tool, given))
+        copies = deepcopy(action), deepcopy(observation)
+        given = ToolOutcome(*copies, text, request.agent_name, request.run_context)
+        replaced = _text_or_none("after_tool", await self._call(key, self._hooks.after_tool, given))
         if replaced is not None and replaced != text:
             about = {"tool": action.name, "position": action.position}
             await self._report("after_tool", action.step, replaced, about, key)
         return replaced
 
-    async def before_complete(self, content: JsonValue, step: int, call_id: str) -> str | None:
+    async def before_complete(self, content: JsonValue, files: Sequence[Media], step: int, call_id: str) -> str | None:
         """Return why the hook rejects a final answer, or None.
 
         Raises:
@@ -223,26 +241,33 @@ class InferenceHooks:
         if self._hooks.before_complete is None:
             return None
         request = self._request
-        given = FinalOutput(content, request.query, step, call_id, request.agent_name, request.run_context)
-        feedback = _text_or_none(
-            "before_complete", await self._call("before_complete", self._hooks.before_complete, given)
+        given = FinalOutput(
+            deepcopy(content), request.query, step, call_id, request.agent_name, request.run_context, tuple(files)
         )
+        feedback = _text_or_none("before_complete", await self._call(key, self._hooks.before_complete, given))
         await self._report("before_complete", step, feedback or "", {"accepted": feedback is None}, key)
         return feedback
 
     async def _report(self, hook: str, step: int, content: str, data: dict[str, Any], key: str) -> None:
         await self._host.report(LlmStep(HOOK_STEP, step, content, {"hook": hook, **data}), metadata={"decision": key})
 
-    async def _call(self, name: str, hook: Callable[[Any], Any], value: object) -> object:
+    async def _call(self, key: str, hook: Callable[[Any], Any], value: object) -> object:
+        """Call a hook. `key` is that of its decision and ends in the name of the hook."""
+        name = key.rpartition("/")[2]
         clock = asyncio.timeout(self._host.budget.remaining_seconds)
+        token = _calling.set((self._request.run_context, key))
         try:
             async with clock:
                 return await self._run(hook, value)
+        except BudgetExceededError:  # of a question of the hook to the model
+            raise
         except Exception as error:
             if isinstance(error, TimeoutError) and clock.expired():
                 await self._end_run()
                 raise HookError(f"{name} did not return in time") from None
             raise HookError(f"{name} failed: {type(error).__name__}: {error_text(error)}") from error
+        finally:
+            _calling.reset(token)
 
     async def _run(self, hook: Callable[[Any], Any], value: object) -> object:
         is_async = inspect.iscoroutinefunction(hook) or inspect.iscoroutinefunction(type(hook).__call__)
@@ -252,7 +277,6 @@ class InferenceHooks:
     async def _end_run(self) -> None:
         """Report and raise BudgetExceededError, because the time of the run is over."""
         budget = self._host.budget
-        # A timer of the event loop may fire slightly before the budget's time is over.
         await asyncio.sleep((budget.remaining_seconds or 0.0) + TICK_S)
         try:
             budget.check_runtime()

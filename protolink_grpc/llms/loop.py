@@ -156,7 +156,7 @@ class Inference:
                     return await self._finish(read, round_, files)
             except ActionParseError as error:
                 await self._count_invalid_answer(answer, error.feedback, round_)
-                self._transcript.add_correction(answer.text, f"Your answer could not be used. {error.feedback}.")
+                self._transcript.add_correction(answer.text, f"Your answer could not be used. {error.feedback}.", files)
                 continue
             await self._act(read, answer, round_, files)
         raise AssertionError("count() has no end")
@@ -207,7 +207,7 @@ class Inference:
         if not isinstance(text, str):
             text = to_json(text)
         if self._hooks is not None:
-            feedback = await self._hooks.before_complete(content, round_.step, round_.call_id)
+            feedback = await self._hooks.before_complete(content, files, round_.step, round_.call_id)
             if feedback is not None:
                 raise ActionParseError(f"before_complete rejected it: {feedback.rstrip('.')}", content)
         turn = self._transcript.finish(text, files)

@@ -67,12 +67,12 @@ class Transcript:
         if not is_read:
             self.turn.append(message)
 
-    def add_correction(self, answer: str, feedback: str) -> None:
-        """Add an invalid answer and the feedback to the prompt. Neither is stored."""
+    def add_correction(self, answer: str, feedback: str, files: Sequence[Media] = ()) -> None:
+        """Add an invalid answer, the files in it, and the feedback to the prompt. None of them is stored."""
         self._window.begin_round()
         # Providers refuse an empty message.
-        text = answer[:_MAX_REPEATED_CHARS] or "(no answer)"
-        self._window.add(LLMMessage("assistant", text), is_rendered=True)
+        text = answer[:_MAX_REPEATED_CHARS] or ("(only files)" if files else "(no answer)")
+        self._window.add(LLMMessage("assistant", text, media=tuple(files)), is_rendered=True)
         # The feedback may quote names and values from callers and peers.
         self._window.add(LLMMessage("user", feedback, metadata={RUNTIME_KEY: "correction"}))
 

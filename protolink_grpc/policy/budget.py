@@ -27,7 +27,10 @@ from protolink_grpc.models.cost import Cost, micros_in, sum_of
 from protolink_grpc.models.json_value import plain
 from protolink_grpc.policy.limits import BudgetPolicy, BudgetPolicyLike, effective, smaller
 
-__all__ = ["BudgetEnforcer", "BudgetPolicy", "BudgetPolicyLike", "Reservation", "effective"]
+__all__ = ["TICK_S", "BudgetEnforcer", "BudgetPolicy", "BudgetPolicyLike", "Reservation", "effective"]
+
+TICK_S = 0.001
+"""The resolution of an event loop's timers: a timer may fire this many seconds before the time of a budget is over."""
 
 _COUNTED = ("steps", "llm_calls", "tool_calls", "input_tokens", "output_tokens")
 """Fields of BudgetUsage that add up, in the order of the lists below, which end with millionths of the currency of `max_cost`. The

@@ -22,7 +22,7 @@ from protolink_grpc.errors import (
     UnsupportedOperationError,
 )
 from protolink_grpc.llms.context_policy import ContextPolicy
-from protolink_grpc.llms.hooks import AgentHooks, InferenceHooks
+from protolink_grpc.llms.hooks import AgentHooks, InferenceHooks, calling_hook
 from protolink_grpc.llms.loop import Inference
 from protolink_grpc.llms.loop_host import ActionCall, InferenceRequest, InferSettings, Observation
 from protolink_grpc.llms.manifest import profile_of
@@ -191,8 +191,8 @@ class DefaultHandler:
     async def ask(self, run: Run, question: Message, output: OutputType[Any] | None) -> Any:
         """Ask the model a question of the handler, with the agent's tools and peers, and return the answer.
 
-        The conversation of the session is neither read nor extended, and nothing is published. A recovering run reads the answers
-        of the model from the log.
+        The conversation of the session is neither read nor extended, and the answer is not published; files that the model writes
+        are artifacts of the task. A recovering run reads the answers of the model from the log.
 
         Args:
             question: Its texts and files.
@@ -234,9 +234,11 @@ class DefaultHandler:
         )
 
     def _build_inference(self, model: LanguageModel, request: InferenceRequest, host: "RunLoopHost") -> Inference:
+        # Otherwise a hook that asks the model would be called for its own question.
+        hooks = None if calling_hook(request.run_context) else self._settings.hooks
         # Also without hooks: a recovering run reads the decisions of hooks that the agent had before.
-        hooks = InferenceHooks(self._settings.hooks or AgentHooks(), self._toolbox.runner, request, host)
-        return Inference(model, request, host, hooks=hooks)
+        decisions = InferenceHooks(hooks or AgentHooks(), self._toolbox.runner, request, host)
+        return Inference(model, request, host, hooks=decisions)
 
     def _tool_specs(self) -> list[ToolSpec]:
         tools = (self._toolbox.get(name) for name in self._toolbox.names)

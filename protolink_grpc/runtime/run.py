@@ -30,6 +30,7 @@ from protolink_grpc.errors import (
     UnimplementedError,
     error_text,
 )
+from protolink_grpc.llms.hooks import calling_hook
 from protolink_grpc.logs import get_logger, read_run_fields_with
 from protolink_grpc.models.action import ApprovalDecision, ApprovalRequest, BudgetUsage
 from protolink_grpc.models.artifact import Artifact
@@ -760,11 +761,11 @@ class Run(Emitter):
     def position(self, kind: str, name: str, asked: Any) -> str:
         """Return the position of the next action of the handler, or of the tool that the calling code executes.
 
-        It is the same in every run that requests the same actions in the same order. Each call of a tool counts its own actions,
-        because a recovered run does not repeat finished calls.
+        It is the same in every run that requests the same actions in the same order. Each call of a tool or of a hook counts its
+        own actions, because a recovered run does not repeat finished calls and recorded decisions.
         """
-        outer = executing_action(self)
-        asked = [kind, name, asked, outer] if outer else [kind, name, asked]
+        outer = [each for each in (executing_action(self), calling_hook(self.context)) if each]
+        asked = [kind, name, asked, *outer]
         digest = hashlib.sha256(canonical_json(asked).encode()).hexdigest()[:32]
         if self._calls is None:
             self._calls = {}

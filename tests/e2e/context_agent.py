@@ -71,6 +71,9 @@ def build(folder: Path, version: str, stop_after: int = 0) -> Agent:
         return None
 
     async def sign(outcome: ToolOutcome) -> str:
+        run = current_run()
+        assert run is not None
+        await run.call_tool("note")
         return f'"{json.loads(outcome.text)} seen by {version}"'
 
     def accept(answer: FinalOutput) -> None:
@@ -91,6 +94,10 @@ def build(folder: Path, version: str, stop_after: int = 0) -> Agent:
     def fetch(number: int) -> str:
         """Return a number and a long text."""
         return f"number {number}: {'x' * 150 * number}"
+
+    @agent.tool
+    def note() -> None:
+        """Note that a result was signed."""
 
     return agent
 

@@ -2,23 +2,31 @@
 
 import json
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from context_agent import WINDOW, Reader, build
+from context_agent import LAST, WINDOW, Reader, build
 
 from protolink_grpc import (
     Agent,
     AgentClient,
     AgentHooks,
     ContextPolicy,
+    FinalOutput,
+    InMemoryStorage,
+    MockLLM,
     ModelInput,
+    RunBudget,
     RunEvent,
+    ScriptedLLM,
     Task,
     TaskState,
     create_llm,
 )
+from protolink_grpc.errors import ContextLimitError
+from protolink_grpc.llms import ModelRequest
 from protolink_grpc.models.events import ContextCompacted, ContextPrepared
 
 PROGRAM = Path(__file__).parent / "context_agent.py"
@@ -49,7 +57,7 @@ async def test_a_long_session_over_grpc_stays_within_the_window(tmp_path: Path) 
         assert all(each.before_tokens > each.after_tokens for each in compacted)
         # The log has the whole results, and the conversation of the session is not shortened.
         results = [event.payload.result for event in events if event.type == "action.completed"]
-        assert [len(each) for each in results] == [10 + 150 * number for number in range(1, 9)]
+        assert [len(each) for each in results if each is not None] == [10 + 150 * number for number in range(1, 9)]
         assert agent.state is not None
         assert len(await agent.state.of("anonymous").conversation.history("s")) > 60
 
@@ -75,6 +83,8 @@ async def test_a_run_that_another_process_continues_makes_the_same_call(
         events = await log_of(client, task)
         summaries = {event.payload.summary for event in events if isinstance(event.payload, ContextCompacted)}
         assert "summary of the first process" in summaries
+        notes = [event for event in events if event.type == "action.started" and event.payload.name == "note"]
+        assert len(notes) == LAST, "an action of a hook does not take the result of an action of another decision"
 
 
 async def test_a_prompt_that_cannot_fit_fails_the_task_before_any_call() -> None:
@@ -105,3 +115,58 @@ async def test_a_hook_that_raises_fails_the_task_and_is_named(shown: bool) -> No
         else:
             assert "a detail" not in str(task.to_dict())
             assert "incident" in task.failure.message
+
+
+async def test_a_hook_asks_the_model_of_its_agent_without_being_called_for_that_question() -> None:
+    async def judge(answer: FinalOutput) -> str | None:
+        verdict = await agent.ask(f"Is this polite: {answer.content}")
+        return None if verdict == "yes" else "Be polite."
+
+    script = ["Go away.", "no", "Please go.", "yes"]
+    agent = Agent(
+        "a",
+        url="grpc://127.0.0.1:0",
+        llm=(llm := MockLLM(sequential_responses=script)),
+        hooks=AgentHooks(before_complete=judge),
+    )
+    async with agent:
+        task = await AgentClient(url=agent.card.url).send_task(None, Task.create("hello"))
+    assert task.get_output() == "Please go."
+    assert len(llm.requests) == 4
+
+
+async def test_a_question_of_a_hook_that_exceeds_the_budget_fails_the_task_with_that_reason() -> None:
+    async def judge(answer: FinalOutput) -> None:
+        await agent.ask("Is this polite?")
+
+    agent = Agent(
+        "a", llm=create_llm("mock"), hooks=AgentHooks(before_complete=judge), budget=RunBudget(max_llm_calls=1)
+    )
+    task = await agent.run_task("hello")
+    assert task.failure is not None
+    assert task.failure.reason == "BUDGET_EXCEEDED"
+
+
+async def test_a_tool_that_a_refused_prompt_did_not_offer_can_be_called_if_the_next_prompt_offers_it() -> None:
+    seen: list[ModelInput] = []
+
+    def only_once(call: ModelInput) -> ModelRequest | None:
+        if call.request.messages[-1].content != "look":
+            return None
+        seen.append(call)
+        return replace(call.request, tools=[]) if len(seen) == 1 else None
+
+    def answer(request: ModelRequest) -> Any:
+        if request.messages[-1].content != "look":
+            return "word " * 400
+        if len(seen) == 1:
+            return ContextLimitError("the prompt is too long")
+        return {"type": "tool_call", "tool": "look", "args": {}}
+
+    llm = ScriptedLLM([answer, "done"])
+    agent = Agent("a", llm=llm, hooks=AgentHooks(before_model=only_once), storage=InMemoryStorage())
+    agent.tool("look", "Look.")(lambda: "seen it")
+    for text in ("talk", "look"):
+        task = await agent.run_task(Task.create(text, session_id="s"))
+    assert task.get_output() == "done"
+    assert "seen it" in llm.requests[-1].messages[-1].content

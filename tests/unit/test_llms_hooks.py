@@ -14,9 +14,10 @@ from protolink_grpc.llms.context_policy import ContextPolicy
 from protolink_grpc.llms.hooks import AgentHooks, FinalOutput, HookError, InferenceHooks, ModelInput, ToolOutcome
 from protolink_grpc.llms.loop import Inference, InferenceRequest, InferenceResult, Observation
 from protolink_grpc.llms.mock import ScriptedLLM
-from protolink_grpc.llms.port import ModelRequest, ToolSpec
+from protolink_grpc.llms.port import ModelRequest, ModelResponse, ToolSpec
 from protolink_grpc.models.context import RunBudget
 from protolink_grpc.models.events import LlmStep
+from protolink_grpc.models.media import Media
 from protolink_grpc.policy.budget import BudgetEnforcer
 from protolink_grpc.tools.runner import ToolRunner
 
@@ -174,6 +175,40 @@ async def test_before_complete_gets_the_value_of_an_answer_with_a_schema(runner:
     hooked = Hooked(runner, before_complete=lambda answer: seen.append(answer.content))
     await hooked.run([final('{"a": 1}')], replace(QUIET, output_schema={"type": "object"}))
     assert seen == [{"a": 1}]
+
+
+async def test_hooks_cannot_change_a_call_its_result_or_an_answer_in_place(runner: ToolRunner) -> None:
+    def after_tool(outcome: ToolOutcome) -> None:
+        outcome.action.arguments["city"] = "elsewhere"
+        outcome.observation.content["found"] = "nothing"
+
+    def before_complete(answer: FinalOutput) -> None:
+        answer.content["a"] = 2
+
+    hooked = Hooked(runner, after_tool=after_tool, before_complete=before_complete)
+    content = {"found": "all"}
+    hooked.stage = Stage(lambda call: Observation("ok", content))
+    script = [tool(city="Athens"), final('{"a": 1}')]
+    result = await hooked.run(script, replace(QUIET, output_schema={"type": "object"}))
+    assert result.content == {"a": 1}
+    assert content == {"found": "all"}
+    assert result.messages[1].tool_calls[0]["arguments"] == {"city": "Athens"}
+
+
+@both_modes
+async def test_before_complete_judges_files_and_the_model_sees_those_that_it_rejects(
+    runner: ToolRunner, native: bool
+) -> None:
+    images = [Media("image/png", name.encode(), name=name) for name in ("red.png", "blue.png")]
+
+    def blue(answer: FinalOutput) -> str | None:
+        return None if answer.files[0].name == "blue.png" else "Draw it in blue."
+
+    hooked = Hooked(runner, before_complete=blue)
+    result = await hooked.run([ModelResponse(files=(each,)) for each in images], native=native)
+    assert result.messages[-1].media == (images[1],)
+    rejected = hooked.prompts[1].messages[-2]
+    assert (rejected.role, rejected.media) == ("assistant", (images[0],))
 
 
 # Failures

@@ -29,7 +29,7 @@ from protolink_grpc.models.payload import copied
 from protolink_grpc.models.task import Task
 from protolink_grpc.net.trace_context import with_trace
 from protolink_grpc.net.tracing import current_trace
-from protolink_grpc.policy.budget import Reservation
+from protolink_grpc.policy.budget import TICK_S, Reservation
 from protolink_grpc.policy.capabilities import narrow
 from protolink_grpc.runtime.actions.gate import (
     AGENT_CALL,
@@ -301,8 +301,6 @@ async def reserve_share(action_context: ActionContext, wanted: RunBudget | None 
             for warning in budget.check_runtime():
                 await report_budget(action_context, warning)
 
-
-TICK_S = 0.001
 
 MAY_HAVE_BEGUN = (
     DeadlineExceededError,
