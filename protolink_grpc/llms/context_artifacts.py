@@ -64,12 +64,16 @@ class ContextArtifacts:
         while len(self._texts) > self._max_artifacts:
             del self._texts[next(iter(self._texts))]
 
-    def preview(self, name: str, text: str, chars: int) -> str:
-        """Return the JSON that replaces a result: its name, its length and its first characters."""
+    def preview(self, name: str, text: str, chars: int, *, without_files: bool = False) -> str:
+        """Return the JSON that replaces a result: its name, its length and its first characters.
+
+        Args:
+            without_files: The result had files, which the model does not get.
+        """
         found: dict[str, Any] = {"artifact": name, "total_chars": len(text)}
         if chars:
             found["preview"] = text[:chars]
-        note = "This result is shortened."
+        note = "This result is shortened, and its files are left out." if without_files else "This result is shortened."
         if self._max_artifacts and self._native:
             note += f" {READ_ARTIFACT} reads more of it."
         elif self._max_artifacts:

@@ -34,7 +34,7 @@ PREVIEW_CHARS = 200
 """The beginning of an older result that is kept if the prompt is too large."""
 
 Summarize = Callable[[int, str, Sequence[LLMMessage], int], Awaitable[str]]
-"""Summarizes messages in a model call: `step, call_id, messages, max_tokens`. Raises ModelError."""
+"""Summarizes messages in a model call: `step, call_id, messages, max_tokens`. Raises ModelError or ContextLimitError."""
 
 
 @dataclass(slots=True)
@@ -347,8 +347,8 @@ class ContextWindow:
         complete = entry.complete
         if complete is None:
             return
-        text = self._artifacts.preview(entry.name, complete.content, chars)
         media = complete.media if chars > PREVIEW_CHARS else ()
+        text = self._artifacts.preview(entry.name, complete.content, chars, without_files=media != complete.media)
         shown = self._render(replace(complete, content=text, media=media))
         saved = entry.tokens - self._meter.count(shown)
         if saved <= 0:
@@ -388,30 +388,43 @@ class ContextWindow:
         self, step: int, call_id: str, removed: Sequence[_Entry], limit: int, room: int
     ) -> str:
         """Replace the removed messages by a summary of at most `room` tokens. Return it; "" if the model gave none."""
-        before = [] if self._summary is None else [self._summary]
-        # The request for a summary has instructions, and its messages are escaped.
-        messages = self._latest_that_fit([*before, *removed], limit * 3 // 4)
+        # A quarter of the limit is left for the instructions of the request.
+        messages = self._messages_to_summarize(removed, limit * 3 // 4)
+        if not messages:
+            return ""
         try:
             text = await self._summarize(step, f"{self._key(call_id)}/summary", messages, room)
-        except ModelError as error:
+        except (ModelError, ContextLimitError) as error:
             log.warning("messages are removed from a prompt without a summary: %s", error)
             return ""
-        summary = self._cut_to_tokens(text, room)
+        summary = _cut(text, lambda shorter: self._meter.count(summary_message(shorter, 0)) <= room)
         self._set_summary(summary, len(removed))
         return summary
 
-    def _latest_that_fit(self, entries: Sequence[_Entry], limit: int) -> list[LLMMessage]:
-        """The latest messages that have at most `limit` tokens together."""
-        start, left = len(entries), limit
-        while start and (left := left - entries[start - 1].tokens) >= 0:
-            start -= 1
-        return [entry.shown for entry in entries[start:]]
+    def _messages_to_summarize(self, removed: Sequence[_Entry], limit: int) -> list[LLMMessage]:
+        """Return the summary before, and the latest removed messages that have at most `limit` tokens with it.
 
-    def _cut_to_tokens(self, text: str, tokens: int) -> str:
-        """Cut a text so that the message of a summary has at most that many tokens."""
-        while text and self._meter.count(summary_message(text, 0)) > tokens:
-            text = text[: len(text) * 9 // 10]
-        return text
+        The oldest message that does not fit is cut, so that there is always something to summarize.
+        """
+        earlier = [] if self._summary is None else [self._summary.shown]
+        left = limit - sum(map(self._meter.count_summarized, earlier))
+        found: list[LLMMessage] = []
+        for message in (entry.shown for entry in reversed(removed)):
+            tokens = self._meter.count_summarized(message)
+            if tokens > left:
+                found += self._cut_message(message, left)
+                break
+            found.append(message)
+            left -= tokens
+        return [*earlier, *reversed(found)]
+
+    def _cut_message(self, message: LLMMessage, tokens: int) -> list[LLMMessage]:
+        """Return the message with the beginning of its text that has at most that many tokens; nothing if no text is left."""
+        text = _cut(
+            message.content,
+            lambda shorter: self._meter.count_summarized(replace(message, content=shorter)) <= tokens,
+        )
+        return [replace(message, content=text)] if text else []
 
     def _set_summary(self, text: str, replaced: int) -> None:
         known = 0 if self._summary is None else self._summary.tokens
@@ -429,3 +442,10 @@ class ContextWindow:
             needed_tokens=str(needed),
             available_tokens=str(limit),
         )
+
+
+def _cut(text: str, fits: Callable[[str], bool]) -> str:
+    """Return the beginning of a text that fits; "" if none does."""
+    while text and not fits(text):
+        text = text[: len(text) * 9 // 10]
+    return text

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 
 from protolink_grpc.llms.port import LanguageModel, ModelRequest, ToolSpec
 from protolink_grpc.llms.profile import LLMModelProfile
-from protolink_grpc.llms.prompt import Provenance, Section
+from protolink_grpc.llms.prompt import Provenance, Section, summary_line
 from protolink_grpc.models.action import ContextItem, ContextManifest
 from protolink_grpc.models.context import RunContext
 from protolink_grpc.models.conversation import LLMMessage, message_tokens
@@ -123,6 +123,10 @@ class ContextMeter:
         """Return the tokens of a message."""
         return message_tokens(message, self._count)
 
+    def count_summarized(self, message: LLMMessage) -> int:
+        """Return the tokens of a message in the prompt of a summary, which has references instead of files."""
+        return self._count(summary_line(message))
+
     def count_request(self, request: ModelRequest) -> int:
         """Return the tokens of a prompt."""
         tools = self._count(_definitions_text(request.tools)) if request.tools else 0
@@ -148,9 +152,10 @@ class ContextMeter:
 
     @property
     def items(self) -> tuple[ContextItem, ...]:
-        """The parts that are not empty, in their order; the query is the last one."""
+        """The parts of the prompt in their order; the query is the last one."""
         found = [*self._before, *self._artifact_tool]
-        if self.history_tokens:
+        # Also if all of it was removed: a repeated attempt has to know where it ended.
+        if self.history_tokens or self.last_message:
             facts = {LAST_MESSAGE: self.last_message} if self.last_message else {}
             found.append(_item("history", "conversation", self.history_tokens, "conversation", "memory", **facts))
         if self.turn_messages:

@@ -34,6 +34,7 @@ from protolink_grpc.llms.port import (
     ModelRequest,
     ModelResponse,
     ModelToolCall,
+    ModelUsage,
     TextChunk,
     ToolSpec,
 )
@@ -42,6 +43,7 @@ from protolink_grpc.llms.prompt import build_summary_prompt
 from protolink_grpc.logs import get_logger
 from protolink_grpc.models.action import BudgetDecision
 from protolink_grpc.models.conversation import LLMMessage
+from protolink_grpc.models.cost import Cost
 from protolink_grpc.models.events import (
     BudgetReported,
     ContextPrepared,
@@ -56,6 +58,7 @@ from protolink_grpc.models.json_value import to_json
 from protolink_grpc.models.media import Media, public_url
 from protolink_grpc.models.part import ToolCall
 from protolink_grpc.net.exponential_delay import ExponentialDelay
+from protolink_grpc.policy.budget import TICK_S
 
 log = get_logger(__name__)
 
@@ -64,9 +67,6 @@ FIRST_DELAY_S = 0.5
 
 ESTIMATED_COST = "cost_is_estimated"
 """Key in the metrics of a completed call whose tokens the provider did not report: its cost is that of the estimates."""
-
-TICK_S = 0.001
-"""The resolution of an event loop's timers."""
 
 MAX_FILE_BYTES = (4 << 20) - (64 << 10)
 """Maximum size of a file in an answer: with its artifact it is one event, which is at most 4 MiB (`runtime/log`)."""
@@ -124,10 +124,14 @@ class ModelCaller:
 
         Raises:
             BudgetExceededError, CancelledError: As `answer`.
-            ModelError: The call failed, or the summary is empty.
+            ContextLimitError: The provider refused the prompt because of its length.
+            ModelError: The call failed, the summary is empty, or only one call is left in the budget.
         """
         answer = self._host.recorded(call_id)
         if answer is None:
+            left = self._host.budget.remainder()
+            if any(each is not None and each < 2 for each in (left.max_steps, left.max_llm_calls)):
+                raise ModelError("the budget leaves no call for a summary")
             settings = replace(self._request.settings, max_output_tokens=max_tokens)
             request = replace(self._request, key=call_id, output_schema=None, settings=settings)
             prompt = build_summary_prompt(messages, max_tokens)
@@ -278,7 +282,6 @@ class ModelCaller:
             if not clock.expired():
                 raise
             if timeout != self._request.settings.call_timeout_s:  # it was the remaining time of the budget
-                # A timer of the event loop may fire slightly before the budget's time is over.
                 await self._sleep((self._host.budget.remaining_seconds or 0.0) + TICK_S)
             raise self._timeout_error(timeout) from error
 
@@ -356,7 +359,7 @@ class ModelCaller:
     async def _complete(
         self, response: ModelResponse, step: int, call_id: str, estimated: int, micros: int
     ) -> LlmCallCompleted:
-        usage, budget = response.usage, self._host.budget
+        usage = response.usage
         calls, raw = _to_log(response.tool_calls)
         text = _replace_surrogates(response.text)
         metrics: dict[str, Any] = {"estimated_input_tokens": estimated}
@@ -368,12 +371,11 @@ class ModelCaller:
             metrics["usage"] = usage.details
         if raw:
             metrics[RAW_ARGUMENTS] = raw
-        counted = usage
-        if self._price is not None and (usage.input_tokens is None or usage.output_tokens is None):
-            read = estimated if usage.input_tokens is None else usage.input_tokens
-            counted = replace(usage, input_tokens=read, output_tokens=written)
+        if response.files:
+            metrics[FILES] = len(response.files)
+        cost, is_estimated = self._cost_of(usage, estimated, written)
+        if is_estimated:
             metrics[ESTIMATED_COST] = True
-        cost = (self._price or self._profile).cost_of(counted)
         completed = LlmCallCompleted(
             call_id,
             self._model.provider,
@@ -392,9 +394,26 @@ class ModelCaller:
             usage.reasoning_tokens,
         )
         if response.files:
-            metrics[FILES] = len(response.files)
             await self._host.publish_files(call_id, response.files)
         await self._host.report(completed)
+        await self._charge(usage, cost, estimated, written)
+        return completed
+
+    def _cost_of(self, usage: ModelUsage, estimated: int, written: int) -> tuple[Cost | None, bool]:
+        """Return the cost of a call, None if it is unknown, and whether it is that of estimated tokens.
+
+        Args:
+            estimated: Estimated tokens of the prompt.
+            written: Tokens of the answer, estimated if `usage` does not have them.
+        """
+        if self._price is None or (usage.input_tokens is not None and usage.output_tokens is not None):
+            return (self._price or self._profile).cost_of(usage), False
+        read = estimated if usage.input_tokens is None else usage.input_tokens
+        return self._price.cost_of(replace(usage, input_tokens=read, output_tokens=written)), True
+
+    async def _charge(self, usage: ModelUsage, cost: Cost | None, estimated: int, written: int) -> None:
+        """Charge the budget for an answer. Raises BudgetExceededError if the answer was too long."""
+        budget = self._host.budget
         if usage.input_tokens is not None:
             await self._warn(budget.correct_input_tokens(estimated, usage.input_tokens))
         try:
@@ -406,7 +425,6 @@ class ModelCaller:
                 reasoning_tokens=usage.reasoning_tokens or 0,
             )
         await self._warn(warnings)
-        return completed
 
     async def _warn(self, warnings: Sequence[BudgetDecision]) -> None:
         for decision in warnings:

@@ -1,5 +1,6 @@
 """The context of an inference: what is shortened and removed before a call, what a repeated attempt takes from the log."""
 
+import asyncio
 import json
 from collections.abc import AsyncIterator
 from dataclasses import replace
@@ -18,9 +19,12 @@ from protolink_grpc.llms.loop import InferenceRequest, Observation
 from protolink_grpc.llms.mock import Answer, MockLLM
 from protolink_grpc.llms.port import ModelItem, ModelRequest, ModelResponse
 from protolink_grpc.llms.profile import LLMModelProfile
+from protolink_grpc.models.context import RunBudget
 from protolink_grpc.models.conversation import SUMMARY_KEY, LLMMessage, message_tokens
 from protolink_grpc.models.events import ContextCompacted, ContextPrepared, LlmCallFailed
 from protolink_grpc.models.json_value import to_json
+from protolink_grpc.models.media import Media
+from protolink_grpc.policy.budget import BudgetEnforcer
 
 QUIET = replace(REQUEST, peers=(), agent_name="")
 
@@ -265,6 +269,18 @@ async def test_the_latest_results_are_shortened_if_nothing_else_is_left() -> Non
     assert len(model.requests[-1].messages) == 10
 
 
+async def test_a_shortened_result_says_that_its_files_are_left_out() -> None:
+    shot = {"type": "image", "data": "AAAA", "mimeType": "image/png"}
+    model = Recorder([tool(city=f"c{n}") for n in range(2)], final())
+    stage = Stage(lambda call: Observation("ok", shot))
+    await infer(model, stage, replace(QUIET, context_policy=ContextPolicy(max_tokens=2800, reserve_tokens=0)))
+    first, second = [each for each in model.requests[-1].messages if each.role == "tool"]
+    assert not first.media
+    assert "its files are left out" in first.content
+    assert second.media
+    assert "left out" not in second.content
+
+
 # The provider's refusal
 
 
@@ -345,14 +361,72 @@ async def test_a_summary_has_at_most_its_tokens_and_is_summarized_again_with_lat
 
 
 async def test_without_a_summary_messages_are_removed_all_the_same() -> None:
-    for given_summary in (ModelError("no"), ""):
+    for given_summary in (ModelError("no"), TOO_LONG, ""):
         model, stage = Recorder(final(), summary=given_summary), Stage()
         await infer(model, stage, replace(QUIET, history=talk(40), context_policy=SUMMARIES))
         assert stage.of(ContextCompacted)[0].strategy == "tokens"
         assert model.tokens() <= 1005
 
 
+async def test_files_of_removed_messages_are_references_in_the_prompt_of_a_summary() -> None:
+    """Their tokens are not those of the files: otherwise the prompt would be empty."""
+    image = Media("image/png", b"png", name="old.png")
+    history = [replace(each, media=(image,) if each.role == "user" else ()) for each in talk(4)]
+    model = Recorder(final())
+    await infer(model, Stage(), replace(QUIET, history=history, context_policy=SUMMARIES))
+    asked = model.summaries[0].messages[0]
+    assert not asked.media
+    assert [f"q{n}:" in asked.content for n in range(4)] == [True] * 4
+    assert asked.content.count("old.png") == 4
+    assert not any(message.media for message in model.requests[-1].messages)
+
+
+async def test_a_message_that_is_larger_than_the_prompt_of_a_summary_is_cut() -> None:
+    model = Recorder(final())
+    await infer(model, Stage(), replace(QUIET, history=talk(1, chars=20_000), context_policy=SUMMARIES))
+    asked = model.summaries[0].messages[0].content
+    assert "a0:!" in asked
+    assert len(asked) < 1000 * 4
+
+
+@pytest.mark.parametrize("budget", [RunBudget(max_steps=1), RunBudget(max_llm_calls=1)])
+async def test_a_summary_does_not_use_the_last_call_of_the_budget(budget: RunBudget) -> None:
+    model, stage = Recorder(final()), Stage(budget=BudgetEnforcer(budget))
+    await infer(model, stage, replace(QUIET, history=talk(40), context_policy=SUMMARIES))
+    assert not model.summaries
+    assert stage.of(ContextCompacted)[0].strategy == "tokens"
+
+
+async def test_a_cancellation_ends_a_summary() -> None:
+    stage = Stage()
+
+    def cancel(request: ModelRequest) -> str:
+        stage.canceled = True
+        return "They spoke."
+
+    model = Recorder(final(), summary=cancel)
+    with pytest.raises(asyncio.CancelledError):
+        await infer(model, stage, replace(QUIET, history=talk(40), context_policy=SUMMARIES))
+    assert not model.requests
+
+
 # Repeated attempts
+
+
+async def test_the_manifest_names_the_end_of_a_history_that_was_removed() -> None:
+    called = {"id": "call_1", "name": "weather", "arguments": {"city": "Rome"}}
+    history = [
+        LLMMessage("user", "q" * 9000),
+        LLMMessage("assistant", tool_calls=[called]),
+        LLMMessage("tool", '"old"', tool_name="weather", tool_call_id="call_1"),
+        LLMMessage("assistant", "warm"),
+    ]
+    request = replace(QUIET, history=history, context_policy=ContextPolicy(max_tokens=1100, reserve_tokens=100))
+    stage = Stage()
+    await infer(Recorder(final()), stage, request)
+    prepared = stage.of(ContextPrepared)[0].manifest
+    ends = [item.metadata["last_message"] for item in prepared.context_items if item.kind == "history"]
+    assert ends == [history[-1].id], "a recovering run reads the history up to this message"
 
 
 @both_modes
