@@ -11,6 +11,7 @@ from protolink_grpc.models.context import RunBudget, RunContext
 from protolink_grpc.models.json_schema import OutputType
 from protolink_grpc.models.json_value import to_json
 from protolink_grpc.models.lifecycle import INTERRUPTED
+from protolink_grpc.models.media import FILE_TYPES
 from protolink_grpc.models.message import Message
 from protolink_grpc.models.part import Part
 from protolink_grpc.models.task import Task, find_output
@@ -50,7 +51,9 @@ def read_answer(task: Task, output_type: Any) -> Any:
         raise _waiting_error(task)
     found = _newest_output(task.raise_for_status())
     if found is None:
-        raise TaskExecutionError(f"task {task.id} ended without an answer", task=task, task_id=task.id)
+        has_files = any(part.type in FILE_TYPES for artifact in task.artifacts for part in artifact.parts)
+        only = " in text: its answer has only files, which are artifacts of the error's task" if has_files else ""
+        raise TaskExecutionError(f"task {task.id} ended without an answer{only}", task=task, task_id=task.id)
     item, part = found
     if part.type == "tool_output":
         content = part.as_tool_output().result

@@ -6,7 +6,7 @@ from protolink_grpc.models.events import LlmCallCompleted, LlmCallStarted, RunEv
 
 
 class TextsRead:
-    """The part of each live text that a caller has received, so that a begin_stream stream does not repeat it."""
+    """The part of each live text that a caller has received, so that a stream that is opened again does not repeat it."""
 
     __slots__ = ("_shown", "_told")
 
