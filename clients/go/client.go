@@ -168,7 +168,7 @@ func (c *Client) stream(ctx context.Context, input *pb.TaskInput, options []Send
 	sent := sending(input, options)
 	request := &pb.StreamTaskRequest{Input: sent.Input, RequestId: sent.RequestId, Deltas: deltaMode(deltas)}
 	start := cursor{taskID: sent.GetInput().GetTaskId(), stopAt: pb.StopAt_STOP_AT_INTERRUPTED, deltas: deltas}
-	return c.follow(ctx, start, request)
+	return c.follow(ctx, start, c.receiveFrom(request))
 }
 
 func deltaMode(deltas bool) pb.DeltaMode {
@@ -192,7 +192,7 @@ func (c *Client) SubscribeUpdates(ctx context.Context, request *pb.SubscribeTask
 func (c *Client) subscribe(ctx context.Context, request *pb.SubscribeTaskRequest, deltas bool) iter.Seq2[Update, error] {
 	return c.follow(ctx, cursor{
 		taskID: request.GetTaskId(), seen: request.GetAfterSequence(), known: true, stopAt: request.GetStopAt(), deltas: deltas,
-	}, nil)
+	}, c.receive)
 }
 
 // Get returns the whole task as it is now.

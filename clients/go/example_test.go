@@ -137,6 +137,32 @@ func Example_input() {
 	}
 }
 
+func Example_sessions() {
+	ctx, client := context.Background(), dialed()
+	chat := client.Sessions()
+	turn, err := chat.Submit(ctx, "trip", plgrpc.Text("Find a hotel"))
+	if err != nil {
+		panic(err)
+	}
+	next, err := chat.Submit(ctx, "trip", plgrpc.Text("And a train"), plgrpc.TurnID("train")) // waits for the first one
+	if err != nil {
+		panic(err)
+	}
+	fmt.Println(turn.GetState(), next.GetState()) // TURN_STATE_ACTIVE TURN_STATE_QUEUED
+	for event, err := range chat.Stream(ctx, "trip", next.GetTurnId()) {
+		if err != nil {
+			panic(err)
+		}
+		fmt.Println(event.GetSequence(), event.GetEventType())
+	}
+	for item, err := range chat.Subscribe(ctx, "trip", 0) { // until ctx ends
+		if err != nil {
+			panic(err)
+		}
+		fmt.Println(item.Position, item.SessionEvent, item.Event.GetEventType())
+	}
+}
+
 func Example_approvals() {
 	ctx, client := context.Background(), dialed()
 	for approval, err := range client.WatchApprovals(ctx, "") { // of all tasks

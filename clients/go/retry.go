@@ -186,12 +186,12 @@ func listen[Response any](this *attempt, stream grpc.ServerStreamingClient[Respo
 	}
 }
 
-// pages yields the items of page after page. The request is copied, and fetched with each page's token.
+// pages yields the items of page after page. The request, which may be nil, is copied, and fetched with each page's token.
 func pages[Request proto.Message, Item any](
 	request Request, token string, fetch func(Request, string) ([]Item, string, error),
 ) iter.Seq2[Item, error] {
 	return func(yield func(Item, error) bool) {
-		page, token := proto.CloneOf(request), token
+		page, token := copyOf(request), token
 		for {
 			items, next, err := fetch(page, token)
 			if err != nil {
@@ -210,6 +210,13 @@ func pages[Request proto.Message, Item any](
 			token = next
 		}
 	}
+}
+
+// copyOf returns a copy of a request; an empty one of nil.
+func copyOf[Request proto.Message](request Request) Request {
+	made := request.ProtoReflect().New().Interface().(Request)
+	proto.Merge(made, request)
+	return made
 }
 
 func newID() string { return uuid.NewString() }

@@ -64,8 +64,11 @@ type batch interface {
 	GetDeltas() []*pb.Delta
 }
 
-// follow yields what happens from a position on, through cuts. Where the position is not known yet, it begins with a stream of first.
-func (c *Client) follow(ctx context.Context, start cursor, first *pb.StreamTaskRequest) iter.Seq2[Update, error] {
+// receiver opens the stream that continues a position, and reads it to its end.
+type receiver func(ctx context.Context, this *attempt, at *cursor, show func(batch) error) error
+
+// follow yields what happens from a position on, through cuts.
+func (c *Client) follow(ctx context.Context, start cursor, receive receiver) iter.Seq2[Update, error] {
 	return func(yield func(Update, error) bool) {
 		at := start
 		var texts textsShown
@@ -97,7 +100,7 @@ func (c *Client) follow(ctx context.Context, start cursor, first *pb.StreamTaskR
 				}
 				return nil
 			}
-			err := c.receive(ctx, this, &at, first, show)
+			err := receive(ctx, this, &at, show)
 			if at.settled {
 				return nil
 			}
@@ -112,15 +115,20 @@ func (c *Client) follow(ctx context.Context, start cursor, first *pb.StreamTaskR
 	}
 }
 
-// receive opens the stream that continues the position, and reads it to its end.
-func (c *Client) receive(
-	ctx context.Context, this *attempt, at *cursor, first *pb.StreamTaskRequest, show func(batch) error,
-) error {
-	if !at.known {
+// receiveFrom returns a receiver that begins with a stream of first, as long as the position is not known.
+func (c *Client) receiveFrom(first *pb.StreamTaskRequest) receiver {
+	return func(ctx context.Context, this *attempt, at *cursor, show func(batch) error) error {
+		if at.known {
+			return c.receive(ctx, this, at, show)
+		}
 		this.request = first
 		stream, err := c.agent.StreamTask(ctx, first)
 		return listen(this, stream, err, func(r *pb.StreamTaskResponse) error { return show(r) })
 	}
+}
+
+// receive is the receiver of a position that is known.
+func (c *Client) receive(ctx context.Context, this *attempt, at *cursor, show func(batch) error) error {
 	request := &pb.SubscribeTaskRequest{
 		TaskId: at.taskID, AfterSequence: at.seen, StopAt: at.stopAt, Deltas: deltaMode(at.deltas),
 	}

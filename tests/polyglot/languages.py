@@ -113,7 +113,6 @@ LANGUAGES = (
         _go,
         lambda out: [str(out / "conformance")],
         (("sh", "-c", 'test -z "$(gofmt -l .)"'), ("go", "vet", "./..."), ("go", "test", "./...")),
-        skips=("sessions",),
         example=lambda out: [str(out / "calculator")],
     ),
     Language(

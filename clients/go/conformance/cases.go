@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"slices"
 	"strconv"
 	"strings"
@@ -43,7 +44,12 @@ func resume(ctx context.Context, s *stage) error {
 
 // counts streams a text that makes the artifacts 1 to 100.
 func counts(ctx context.Context, agent *plgrpc.Client, text string) error {
-	events, err := wholeLog(agent.Stream(ctx, plgrpc.Text(text)))
+	return counted(agent.Stream(ctx, plgrpc.Text(text)))
+}
+
+// counted reads a stream of events with the artifacts 1 to 100.
+func counted(stream iter.Seq2[*pb.RunEvent, error]) error {
+	events, err := wholeLog(stream)
 	if err != nil {
 		return err
 	}
