@@ -204,12 +204,16 @@ def show_task(task: Task) -> None:
         output.block(label, content)
 
 
-def advise(settings: Settings, agent: str, task: Task) -> None:
-    """Print the next step for a task that waits or works, and a warning for one that was not successful, to standard error."""
+def advise(settings: Settings, agent: str, task: Task, *, answer: str = "") -> None:
+    """Print the next step for a task that waits or works, and a warning for one that was not successful, to standard error.
+
+    Args:
+        answer: The command that continues the task; by default `send`.
+    """
     if task.state in INTERRUPTED:
         missing = "input" if task.state is TaskState.INPUT_REQUIRED else "credentials"
         output.note("warning", f"the task waits for {missing}")
-        answer = settings.command("send", agent, "--task", task.id, "your answer")
+        answer = answer or settings.command("send", agent, "--task", task.id, "your answer")
         output.note("hint", f"continue it with: {answer}")
     elif task.state in TERMINAL and task.state is not TaskState.COMPLETED:
         reason = task.reason

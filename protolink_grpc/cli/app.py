@@ -21,6 +21,7 @@ from protolink_grpc.cli.failure import CommandError, ExitCode, ReaderGoneError, 
 from protolink_grpc.cli.gen_app import gen
 from protolink_grpc.cli.proto_app import proto_app
 from protolink_grpc.cli.run_commands import run_app
+from protolink_grpc.cli.session_app import session_app
 from protolink_grpc.cli.settings import (
     DebugOption,
     Output,
@@ -50,6 +51,7 @@ app.add_typer(task_app, name="task")
 app.add_typer(agents_app, name="agents")
 app.add_typer(run_app, name="run")
 app.add_typer(approvals_app, name="approvals")
+app.add_typer(session_app, name="session")
 app.add_typer(state_app, name="state")
 app.add_typer(conformance_app, name="conformance")
 app.add_typer(proto_app, name="proto")

@@ -1,19 +1,17 @@
 """`approvals list`, `approvals show`, `approvals approve`, `approvals deny`."""
 
 from collections.abc import Sequence
-from time import time_ns
 from typing import Any
 
 from protolink_grpc.cli import output
 from protolink_grpc.cli.connect import QUICK_S, agent_client, run, url_of
-from protolink_grpc.cli.describe import part_text
+from protolink_grpc.cli.describe import part_text, time_ago, time_left
 from protolink_grpc.cli.failure import CommandError, usage_error
 from protolink_grpc.cli.settings import Settings
 from protolink_grpc.client.agent_client import AgentClient
 from protolink_grpc.client.port import ApprovalAnswer, ApprovalList
 from protolink_grpc.errors import ApprovalNotFoundError, InvalidArgumentError
 from protolink_grpc.models.action import Approval, ApprovalState
-from protolink_grpc.models.clock import micros_from_iso
 from protolink_grpc.models.json_value import from_json
 
 ARGUMENTS_KEY = "arguments"
@@ -50,7 +48,7 @@ def _row(approval: Approval) -> tuple[str, ...]:
         str(approval.state),
         f"{request.action.kind} {request.action.name}",
         request.task_id,
-        _when(request.created_at),
+        time_ago(request.created_at),
         _expiry(approval),
         request.policy_decision.reason,
     )
@@ -104,7 +102,7 @@ def show_approval(approval: Approval) -> None:
         ("Note", str(request.metadata.get("reason", ""))),
         ("Task", request.task_id),
         ("Run", request.run_id or ""),
-        ("Requested", f"{request.created_at} ({_when(request.created_at)})"),
+        ("Requested", f"{request.created_at} ({time_ago(request.created_at)})"),
         ("Expires", f"{request.expires_at} ({_expiry(approval)})" if request.expires_at else ""),
         ("Editable", "yes, with --edit and all arguments" if request.editable else ""),
         ("Etag", approval.etag),
@@ -112,7 +110,7 @@ def show_approval(approval: Approval) -> None:
     if decision is not None:
         fields += [
             ("Decided by", decision.decided_by),
-            ("Decided", f"{decision.decided_at} ({_when(decision.decided_at)})"),
+            ("Decided", f"{decision.decided_at} ({time_ago(decision.decided_at)})"),
             ("Answer", decision.reason),
         ]
     for label, value in fields:
@@ -182,34 +180,7 @@ def _arguments(text: str) -> dict[str, Any]:
     return value
 
 
-def _when(moment: str) -> str:
-    """Format how long ago a time was."""
-    try:
-        seconds = _now() - micros_from_iso(moment) / 1e6
-    except InvalidArgumentError:  # an application may have written an invalid time
-        return moment
-    return f"{span(seconds)} ago" if seconds > 0 else "now"
-
-
 def _expiry(approval: Approval) -> str:
     """Format when a pending approval expires."""
     expires_at = approval.request.expires_at
     return "" if expires_at is None or approval.state is not ApprovalState.PENDING else time_left(expires_at)
-
-
-def time_left(expires_at: str) -> str:
-    """Format the time until a moment: `in 3 h`."""
-    seconds = micros_from_iso(expires_at) / 1e6 - _now()
-    return f"in {span(seconds)}" if seconds > 0 else "overdue"
-
-
-def _now() -> float:
-    return time_ns() / 1e9
-
-
-def span(seconds: float) -> str:
-    """Format a duration in its largest unit: `42 s`, `3 min`, `5 h`, `2 d`."""
-    for unit, size in (("d", 86_400), ("h", 3_600), ("min", 60)):
-        if seconds >= size:
-            return f"{int(seconds // size)} {unit}"
-    return f"{int(seconds)} s"

@@ -1,12 +1,15 @@
-"""Formats tasks and events as lines and labelled blocks. This module prints nothing."""
+"""Formats tasks, events and times as lines and labelled blocks. This module prints nothing."""
 
 from collections.abc import Callable, Iterator
 from datetime import datetime
+from time import time_ns
 from typing import Any
 
 from protolink_grpc.cli.output import one_line, pretty
+from protolink_grpc.errors import InvalidArgumentError
 from protolink_grpc.models import events
 from protolink_grpc.models.artifact import Artifact
+from protolink_grpc.models.clock import micros_from_iso
 from protolink_grpc.models.events import RunEvent
 from protolink_grpc.models.json_value import plain, to_json
 from protolink_grpc.models.message import Message
@@ -20,15 +23,43 @@ SHORT_CHARS = 100
 
 def event_line(event: RunEvent) -> str:
     """Format an event: `#5 12:03:11 hotel action.completed book_hotel {"id":7}`, with the time in the local time zone."""
-    head = f"#{event.sequence} {_clock(event.timestamp)} {event.agent_name or '-'} {event.type}"
+    head = f"#{event.sequence} {clock(event.timestamp)} {event.agent_name or '-'} {event.type}"
     return one_line(f"{head} {event_detail(event)}", 200)
 
 
-def _clock(timestamp: str) -> str:
+def clock(timestamp: str) -> str:
+    """Format a time as that of the local time zone: `12:03:11`."""
     try:
         return datetime.fromisoformat(timestamp).astimezone().strftime("%H:%M:%S")
     except ValueError:  # an application may have written an invalid time
         return timestamp
+
+
+def time_ago(moment: str) -> str:
+    """Format how long ago a time was: `3 h ago`."""
+    try:
+        seconds = _now() - micros_from_iso(moment) / 1e6
+    except InvalidArgumentError:  # an application may have written an invalid time
+        return moment
+    return f"{span(seconds)} ago" if seconds > 0 else "now"
+
+
+def time_left(expires_at: str) -> str:
+    """Format the time until a moment: `in 3 h`."""
+    seconds = micros_from_iso(expires_at) / 1e6 - _now()
+    return f"in {span(seconds)}" if seconds > 0 else "overdue"
+
+
+def _now() -> float:
+    return time_ns() / 1e9
+
+
+def span(seconds: float) -> str:
+    """Format a duration in its largest unit: `42 s`, `3 min`, `5 h`, `2 d`."""
+    for unit, size in (("d", 86_400), ("h", 3_600), ("min", 60)):
+        if seconds >= size:
+            return f"{int(seconds // size)} {unit}"
+    return f"{int(seconds)} s"
 
 
 def event_detail(event: RunEvent) -> str:  # one case per kind

@@ -7,7 +7,8 @@ from contextlib import aclosing, asynccontextmanager
 from typing import Any, cast
 
 from protolink_grpc.cli import output
-from protolink_grpc.cli.approvals_commands import ARGUMENTS_KEY, time_left
+from protolink_grpc.cli.approvals_commands import ARGUMENTS_KEY
+from protolink_grpc.cli.describe import time_left
 from protolink_grpc.cli.settings import Settings
 from protolink_grpc.client.agent_client import AgentClient
 from protolink_grpc.errors import PermissionDeniedError, ProtolinkError

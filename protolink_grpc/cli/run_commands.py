@@ -1,11 +1,10 @@
 """`plgrpc run`: the commands and their options. `runs` implements them and is loaded when one runs."""
 
-from dataclasses import replace
 from typing import Annotated
 
 import typer
 
-from protolink_grpc.cli.settings import Settings, with_settings
+from protolink_grpc.cli.settings import JsonOption, Settings, with_settings
 
 run_app = typer.Typer(help="List, report, replay and trace runs.", rich_markup_mode=None)
 
@@ -14,7 +13,6 @@ StoreOption = Annotated[
 ]
 RunOption = Annotated[str, typer.Option("--run-id", metavar="ID", help="Run to show. Default: the latest.")]
 ReplayedRunOption = Annotated[str, typer.Option("--run-id", metavar="ID", help="Run to show. Default: all runs.")]
-JsonOption = Annotated[bool, typer.Option("--json", help="The same as -o json.")]
 
 
 @run_app.command("list")
@@ -39,7 +37,7 @@ def run_list(
     """
     from protolink_grpc.cli import runs
 
-    runs.list_runs(_with_json(settings, as_json), agent, store, session, limit)
+    runs.list_runs(settings.with_json(as_json), agent, store, session, limit)
 
 
 @run_app.command("report")
@@ -60,7 +58,7 @@ def run_report(
     """
     from protolink_grpc.cli import runs
 
-    runs.report(_with_json(settings, as_json), runs.Source.of(first, second, store, "report"), run_id, out)
+    runs.report(settings.with_json(as_json), runs.Source.of(first, second, store, "report"), run_id, out)
 
 
 @run_app.command("replay")
@@ -86,7 +84,7 @@ def run_replay(
     """
     from protolink_grpc.cli import runs
 
-    runs.replay(_with_json(settings, as_json), runs.Source.of(first, second, store, "replay"), run_id)
+    runs.replay(settings.with_json(as_json), runs.Source.of(first, second, store, "replay"), run_id)
 
 
 @run_app.command("trace")
@@ -113,7 +111,7 @@ def run_trace(
     """
     from protolink_grpc.cli import runs
 
-    runs.trace(_with_json(settings, as_json), runs.Source.of(first, second, store, "trace"), run_id)
+    runs.trace(settings.with_json(as_json), runs.Source.of(first, second, store, "trace"), run_id)
 
 
 @run_app.command("diff")
@@ -141,8 +139,4 @@ def run_diff(
     """
     from protolink_grpc.cli import run_diff as command
 
-    raise typer.Exit(command.diff(_with_json(settings, as_json), (first, second), store, agent, ignore or ()))
-
-
-def _with_json(settings: Settings, as_json: bool) -> Settings:
-    return replace(settings, json=settings.json or as_json)
+    raise typer.Exit(command.diff(settings.with_json(as_json), (first, second), store, agent, ignore or ()))

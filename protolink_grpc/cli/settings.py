@@ -6,7 +6,7 @@ import os
 import re
 import shlex
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Annotated, Any, Concatenate, ParamSpec
 
@@ -44,6 +44,10 @@ class Settings:
     cert_file: str = ""
     key_file: str = ""
 
+    def with_json(self, as_json: bool) -> "Settings":
+        """Return the settings with the option `--json` of a command, which is the same as `-o json`."""
+        return replace(self, json=self.json or as_json)
+
     def command(self, verb: str, agent: str, *arguments: str) -> str:
         """Return a command for a hint, complete except for the values of headers."""
         return f"plgrpc {verb} {shlex.join([agent, *arguments, *self.flags()])}"
@@ -73,6 +77,7 @@ RegistryOption = Annotated[
         "--registry", envvar=REGISTRY_VARIABLE, metavar="URL", help="Registry that resolves the names of agents."
     ),
 ]
+JsonOption = Annotated[bool, typer.Option("--json", help="The same as -o json.")]
 DebugOption = Annotated[bool, typer.Option("--debug", help="Show tracebacks and the log.")]
 
 

@@ -29,7 +29,7 @@ from protolink_grpc import (
     ServerOptions,
     Task,
 )
-from protolink_grpc.cli.approvals_commands import span
+from protolink_grpc.cli.describe import span
 from protolink_grpc.cli.questions import wrap_command
 
 

@@ -40,6 +40,16 @@ COMMANDS = [
     ["run", "replay"],
     ["run", "trace"],
     ["run", "diff"],
+    ["session"],
+    ["session", "list"],
+    ["session", "show"],
+    ["session", "submit"],
+    ["session", "watch"],
+    ["session", "interrupt"],
+    ["session", "promote"],
+    ["session", "remove"],
+    ["session", "update"],
+    ["session", "start-thread"],
     ["state"],
     ["state", "describe"],
     ["state", "reset"],
@@ -79,7 +89,8 @@ def test_the_list_of_tested_commands_is_complete() -> None:
 
 
 @pytest.mark.parametrize(
-    "group", [[], *([each] for each in ("agents", "approvals", "card", "conformance", "run", "state", "task"))]
+    "group",
+    [[], *([each] for each in ("agents", "approvals", "card", "conformance", "run", "session", "state", "task"))],
 )
 def test_a_list_of_commands_is_not_cut_off_at_80_columns(group: list[str]) -> None:
     listed = plgrpc(*group, "--help", env={"COLUMNS": "80"}).out.partition("Commands:\n")[2]
