@@ -7,7 +7,13 @@ from protolink_grpc.models.events import RunEvent
 from protolink_grpc.models.json_value import plain
 from protolink_grpc.models.session import Session, SessionItem, SessionList, SessionPage, Thread, Turn, WhenBusy
 from protolink_grpc.models.task import Task
-from protolink_grpc.net.page_tokens import cursor_from_token, page_size_of, token_from_cursor
+from protolink_grpc.net.page_tokens import (
+    cursor_from_token,
+    page_size_of,
+    position_from_token,
+    token_from_cursor,
+    token_from_position,
+)
 from protolink_grpc.runtime.admission import Submission
 from protolink_grpc.runtime.service import TaskService
 from protolink_grpc.wire.sessions import items_from_bytes
@@ -86,15 +92,14 @@ class LocalSessions:
     async def get(
         self, session_id: str, thread_id: str, page_size: int, page_token: str, timeout_s: float | None
     ) -> SessionPage:
-        before, _ = cursor_from_token(page_token) or (0, "")
-        limit = page_size_of(page_size)
+        before, limit = position_from_token(page_token), page_size_of(page_size)
         session, turns, more = await self._on_its_loop(
             lambda service: service.sessions.get(
                 self._principal, session_id, thread_id=thread_id, before=before, limit=limit
             ),
             timeout_s,
         )
-        return SessionPage(session, tuple(turns), token_from_cursor((more, "") if more else None))
+        return SessionPage(session, tuple(turns), token_from_position(more))
 
     async def find(
         self, page_size: int, page_token: str, timeout_s: float | None, *, include_archived: bool

@@ -16,6 +16,12 @@ DEFAULT_THREAD: Final = "default"
 
 MAX_TITLE_CHARS: Final = 1000
 
+MAX_METADATA_BYTES: Final = 64 << 10
+"""Maximum size of a session's metadata as JSON."""
+
+MAX_REASON_CHARS: Final = 1000
+"""Maximum length of the reason of an interruption."""
+
 
 class TurnState(OpenEnum):
     """The state of a turn. `ENDED` also if the task waits for the next input: then that is the next turn."""

@@ -50,6 +50,24 @@ def name_from_token(token: str) -> str:
     return name
 
 
+def token_from_position(position: int) -> str:
+    """Encode a position of a log. 0 means that there is no next page and gives an empty token."""
+    return base64.urlsafe_b64encode(to_json([position]).encode()).decode() if position else ""
+
+
+def position_from_token(token: str) -> int:
+    """Decode a token of `token_from_position`. An empty token means the first page and gives 0.
+
+    Raises:
+        InvalidArgumentError: The token is not from `token_from_position`.
+    """
+    match _value_of(token) if token else [0]:
+        case [int(position)] if type(position) is int and 0 <= position < 1 << 63:
+            return position
+        case _:
+            raise InvalidArgumentError("is not a token of this method", field="page_token")
+
+
 def cursor_from_token(token: str) -> tuple[int, str] | None:
     """Decode a token of `token_from_cursor`. An empty token means the first page and gives None.
 
@@ -58,14 +76,18 @@ def cursor_from_token(token: str) -> tuple[int, str] | None:
     """
     if not token:
         return None
-    try:
-        if len(token) > MAX_TOKEN_CHARS:
-            raise InvalidArgumentError("is too long")
-        value = from_json(base64.urlsafe_b64decode(token.encode()))
-    except (InvalidArgumentError, binascii.Error, ValueError):
-        value = None
-    match value:
+    match _value_of(token):
         case [int(micros), str(task_id)] if type(micros) is int and abs(micros) < 1 << 63:
             return micros, task_id
         case _:
             raise InvalidArgumentError("is not a token of this method", field="page_token")
+
+
+def _value_of(token: str) -> object:
+    """Return the JSON value of a token, or None if it has none."""
+    if len(token) > MAX_TOKEN_CHARS:
+        return None
+    try:
+        return from_json(base64.urlsafe_b64decode(token.encode()))
+    except (InvalidArgumentError, binascii.Error, ValueError):
+        return None

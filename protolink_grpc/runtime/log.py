@@ -9,6 +9,7 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from protolink_grpc.errors import (
@@ -364,7 +365,7 @@ class LiveTask:
             # One lookup by class, because most facts of a long log, such as progress reports, are of other kinds.
             if payload.__class__ in _STEERING:
                 if isinstance(payload, TaskStatusChanged):
-                    _check(state, payload)
+                    _check(state, payload, is_stopping=fold.cancel_requested is not None)
                     state, reason = payload.new_state, payload.reason
                     ended = state in TERMINAL
                 elif isinstance(payload, TaskMessagesAdded):
@@ -405,16 +406,17 @@ class LiveTask:
             reason,
         )
         session = None if fold.session_id == fold.task_id else self._session_append(head, len(facts), opens)
-        known = await self._store.append(Append(head, frames, expected, self.epoch, request_id, records, session))
-        if known is not None:
+        append = Append(head, frames, expected, self.epoch, request_id, records, session)
+        if session is not None:
+            append.committed = partial(self._note_session, session)
+        if (known := await self._store.append(append)) is not None:
             return known
         self.epoch, self.worker, self.size = epoch, worker, self.size + size
         self._apply(facts, micros, run_id)
-        if session is not None:
-            self._note_session(session)
         return None
 
     def _note_session(self, session: SessionAppend) -> None:
+        """Called after the commit, also if the caller of the append has been canceled while it waited."""
         self.turn = session.turn or self.turn
         if session.released:
             self._released(session.released)
@@ -496,7 +498,9 @@ def _check_sizes(facts: Sequence[Fact], frames: Sequence[bytes]) -> None:
             )
 
 
-def _check(state: TaskState, payload: TaskStatusChanged) -> None:
+def _check(state: TaskState, payload: TaskStatusChanged, *, is_stopping: bool) -> None:
+    if payload.attempt and is_stopping and state not in INTERRUPTED:
+        raise InvalidTransitionError("the cancellation was requested before the run could begin", current=str(state))
     target = payload.new_state
     # A run that continues a lost one begins an attempt, and the state stays working.
     if target not in TRANSITIONS.get(state, frozenset()) and not (

@@ -176,7 +176,7 @@ class OrphanRecovery:
     async def _take_over(self, head: TaskHead, *, alone: bool) -> LiveTask | None:
         """End or resume a task without a worker, or return it as a suspect. `alone`: no other task ran in its process."""
         live = await self._tasks.read(head)
-        if live.epoch != head.epoch:
+        if live.epoch != head.epoch or head.task_id in self._tasks.runs:
             raise LeaseLostError("another worker runs this task", task_id=head.task_id)
         fold, cancellation = live.fold, live.fold.cancel_requested
         if cancellation is not None:

@@ -398,10 +398,21 @@ class Run(Emitter):
         except LeaseLostError as error:
             log.warning("task %s was taken by another process, run %s ends here", self.task_id, self.run_id)
             failure = None if self.is_accepted else error
+        except InvalidTransitionError as error:
+            failure = await self._interrupted() if self._was_canceled_before() else error
         except Exception as error:
             failure = error
         finally:
             self._end(failure)
+
+    def _was_canceled_before(self) -> bool:
+        """Return whether a cancellation reached the log before this run could begin, and set the token."""
+        fold = self.live.fold
+        request = fold.cancel_requested
+        if request is None or fold.state in TERMINAL:
+            return False
+        self.token.cancel(request.reason)
+        return True
 
     def _decide(self, record: RequestRecord | None, refusal: BaseException | None = None) -> None:
         """Set the result of the opening facts (committed, found as `record`, or refused) and wake the waiters."""

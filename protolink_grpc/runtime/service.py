@@ -602,8 +602,10 @@ class TaskService:
         try:
             return await self._cancel(task_id, principal, cancellation, run)
         except LeaseLostError:
-            # Another process took the task between the read and the append: record the cancellation for that process.
-            return await self._cancel(task_id, principal, cancellation, None)
+            # Another process took the task between the read and the append: record the cancellation for that process. Or a run
+            # began here in the meantime.
+            latest = self._tasks.runs.get(task_id)
+            return await self._cancel(task_id, principal, cancellation, None if latest is run else latest)
 
     async def _cancel(self, task_id: str, principal: str, cancellation: CancelRequested, run: Run | None) -> TaskFold:
         live = run.live if run is not None else await self._tasks.get(task_id, principal)
@@ -612,7 +614,8 @@ class TaskService:
             raise not_found_error(task_id)
         if fold.state is TaskState.CANCELED:
             return fold
-        elsewhere = run is None and fold.state not in INTERRUPTED and live.worker not in (self.store.worker, HELD)
+        without_worker = live.worker in (self.store.worker, HELD, "")
+        elsewhere = run is None and fold.state not in INTERRUPTED and not without_worker
         try:
             if run is not None or elsewhere:
                 await live.record([cancellation])

@@ -17,14 +17,19 @@ from protolink_grpc.errors import (
     SequenceOutOfRangeError,
     StoreError,
     TaskAlreadyExistsError,
+    TaskAlreadyRunningError,
+    TaskFinishedError,
     ThreadBusyError,
     TurnNotQueuedError,
 )
 from protolink_grpc.logs import get_logger
 from protolink_grpc.models.ids import new_session_id, new_uuid
+from protolink_grpc.models.json_value import to_json
 from protolink_grpc.models.lifecycle import TaskState
 from protolink_grpc.models.session import (
     DEFAULT_THREAD,
+    MAX_METADATA_BYTES,
+    MAX_REASON_CHARS,
     MAX_TITLE_CHARS,
     Session,
     SessionCreated,
@@ -37,6 +42,7 @@ from protolink_grpc.models.session import (
 )
 from protolink_grpc.models.task_target import TaskTarget
 from protolink_grpc.models.watch import StopAt, WatchPosition
+from protolink_grpc.net.tracing import caller_trace
 from protolink_grpc.runtime.admission import Admission, Submission
 from protolink_grpc.runtime.tasks import Tasks
 from protolink_grpc.runtime.watch import LogWatcher
@@ -50,6 +56,16 @@ log = get_logger(__name__)
 
 RETRIES = 8
 """Attempts of one submission while the thread keeps changing."""
+
+_CHANGED = (
+    ThreadBusyError,
+    TurnNotQueuedError,
+    TaskAlreadyExistsError,
+    TaskAlreadyRunningError,
+    TaskFinishedError,
+    SequenceConflictError,
+)
+"""Refusals of a submission whose thread has changed since it was read: another call submitted, answered or ended a turn."""
 
 BATCH_ENTRIES, BATCH_BYTES = 256, 1 << 20
 """Limits of one response of a session's stream: entries that are read, and bytes after which it is sent."""
@@ -99,9 +115,9 @@ class SessionService:
         """Create a session, or return the existing one with that id unchanged.
 
         Raises:
-            InvalidArgumentError: The title is too long.
+            InvalidArgumentError: The title or the metadata is too large.
         """
-        owner, created = self._owner(principal), SessionCreated(_check_title(title), metadata or {})
+        owner, created = self._owner(principal), SessionCreated(_check_title(title), _check_metadata(metadata or {}))
         name, micros = session_id or new_session_id(), self._clock.micros()
 
         def work(records: Records) -> Session:
@@ -124,11 +140,13 @@ class SessionService:
 
         Raises:
             SessionNotFoundError: The principal has no such session.
-            InvalidArgumentError: The title is too long.
+            InvalidArgumentError: The title or the metadata is too large.
         """
         owner, micros = self._owner(principal), self._clock.micros()
         if title is not None:
             _check_title(title)
+        if metadata is not None:
+            _check_metadata(metadata)
 
         def work(records: Records) -> Session:
             log = SessionLog(records, owner, session_id, micros)
@@ -181,6 +199,7 @@ class SessionService:
 
         Raises:
             InvalidArgumentError: The title is too long.
+            ResourceExhaustedError: The session has too many threads.
         """
         owner, micros = self._owner(principal), self._clock.micros()
         event = ThreadStarted(thread_id or new_uuid(), _check_title(title))
@@ -219,12 +238,13 @@ class SessionService:
             ProtolinkError: As `TaskService.submit`.
         """
         opening = Opening(thread_id, turn_id or new_uuid(), when_busy)
+        submission.trace = caller_trace()
         for _ in range(RETRIES):
             view = await self._view_thread(principal, session_id, opening)
             if view.known is not None:
                 if when_busy is WhenBusy.INTERRUPT and view.known.state is TurnState.QUEUED:
                     # An earlier call may have ended between its two steps.
-                    await self._interrupt(view.active, principal, "interrupted by the next turn")
+                    await self._interrupt_before(principal, session_id, opening.turn_id)
                 return view.known
             if view.active and when_busy is WhenBusy.REJECT:
                 raise ThreadBusyError(
@@ -236,8 +256,8 @@ class SessionService:
             attempt = replace(submission, task_id="", target=TaskTarget.CREATE, session_id=session_id, opening=opening)
             try:
                 begun = await self._submit(attempt, principal, view)
-            except (ThreadBusyError, TurnNotQueuedError, TaskAlreadyExistsError):
-                continue  # the thread has changed since it was read, or another call has submitted the turn
+            except _CHANGED:
+                continue
             return begun or await self.turn(principal, session_id, opening.turn_id)
         raise SequenceConflictError(f"thread {thread_id} keeps changing; try again later", thread_id=thread_id)
 
@@ -250,7 +270,7 @@ class SessionService:
             held = await self._admission.hold(submission, principal)
             if not interrupts:
                 return held.turn
-            await self._interrupt(view.active, principal, "interrupted by the next turn")
+            await self._interrupt_before(principal, submission.session_id, opening.turn_id)
             return None
         if view.waiting is not None and opening.when_busy is not WhenBusy.START:
             submission.task_id, submission.target = view.waiting.task_id, TaskTarget.CONTINUE
@@ -309,13 +329,17 @@ class SessionService:
 
         Raises:
             SessionNotFoundError, ThreadNotFoundError, TurnNotFoundError: There is no such session, thread or turn.
+            InvalidArgumentError: The reason is too long.
         """
+        if len(reason) > MAX_REASON_CHARS:
+            raise InvalidArgumentError(f"must have at most {MAX_REASON_CHARS} characters", field="reason")
 
         def query(records: Records) -> list[Turn]:
             head = rows.require_head(records, self._owner(principal), session_id)
             if turn_id:
                 row = rows.require_turn(records, head, turn_id)
-                return [rows.turn_of(row)] if records.get(rows.OPEN_TURNS, head.number, row.task_id) else []
+                latest = records.get(rows.OPEN_TURNS, head.number, row.task_id)
+                return [rows.turn_of(row)] if latest is not None and latest.turn_id == turn_id else []
             rows.require_thread(records, head, thread_id)
             found = rows.open_turns(records, head, thread_id)
             waiting = rows.waiting_turn(records, head, thread_id)
@@ -327,14 +351,37 @@ class SessionService:
         await self._interrupt(found, principal, reason)
         return [await self.turn(principal, session_id, each.turn_id) for each in found]
 
-    async def _interrupt(self, turns: "list[Turn] | tuple[Turn, ...]", principal: str, reason: str) -> None:
+    async def _interrupt(self, turns: list[Turn], principal: str, reason: str) -> None:
+        """Cancel queued turns one after the other, then the others at the same time: each may take time to stop."""
         for each in turns:
-            try:
-                await self._cancel(each.task_id, principal, reason=reason)
-            except StoreError:
-                raise
-            except ProtolinkError:
-                log.debug("turn %s has ended before it could be interrupted", each.turn_id)
+            if each.state is TurnState.QUEUED:
+                await self._cancel_turn(each, principal, reason)
+        others = [each for each in turns if each.state is not TurnState.QUEUED]
+        stopping = (self._cancel_turn(each, principal, reason) for each in others)
+        for outcome in await asyncio.gather(*stopping, return_exceptions=True):
+            if isinstance(outcome, BaseException):
+                raise outcome
+
+    async def _cancel_turn(self, turn: Turn, principal: str, reason: str) -> None:
+        try:
+            await self._cancel(turn.task_id, principal, reason=reason)
+        except StoreError:
+            raise
+        except ProtolinkError:
+            log.debug("turn %s has ended before it could be interrupted", turn.turn_id)
+
+    async def _interrupt_before(self, principal: str, session_id: str, turn_id: str) -> None:
+        """Cancel the active turns that were submitted before a queued turn, which is the first one in its queue."""
+
+        def query(records: Records) -> list[Turn]:
+            head = rows.require_head(records, self._owner(principal), session_id)
+            queued = rows.require_turn(records, head, turn_id)
+            if queued.state is not TurnState.QUEUED:
+                return []
+            found = rows.open_turns(records, head, queued.thread_id)
+            return [each for each in found if each.state is TurnState.ACTIVE and each.position < queued.position]
+
+        await self._interrupt(await self._store.view(query), principal, "interrupted by the next turn")
 
     async def promote(self, principal: str, session_id: str, turn_id: str) -> Turn:
         """Put a queued turn at the front of its thread's queue.
@@ -358,7 +405,7 @@ class SessionService:
         turn = await self.turn(principal, session_id, turn_id)
         if turn.state is not TurnState.QUEUED:
             raise rows.turn_not_queued_error(turn)
-        await self._cancel(turn.task_id, principal, reason="removed from the queue")
+        await self._cancel_turn(turn, principal, "removed from the queue")
         removed = await self.turn(principal, session_id, turn_id)
         if removed.result is not TaskState.CANCELED:
             raise rows.turn_not_queued_error(removed)
@@ -375,12 +422,12 @@ class SessionService:
     async def _start(self, task_id: str) -> None:
         try:
             head = await self._store.head(task_id)
-            if head is None or head.state is not TaskState.SUBMITTED or task_id in self._tasks.runs:
+            if head is None or head.state is not TaskState.SUBMITTED:
                 return
             live = await self._tasks.read(head)
-            if self._admission.is_open and live.fold.state is TaskState.SUBMITTED:
+            if self._admission.is_open and live.fold.state is TaskState.SUBMITTED and task_id not in self._tasks.runs:
                 self._admission.resume(live, "submitted")
-        except ProtolinkError as error:
+        except Exception as error:  # for example a damaged log: the recovery finds the task as an orphan
             log.warning("task %s has left its queue but cannot start here: %s", task_id, error)
 
     async def stream(
@@ -447,6 +494,9 @@ class SessionService:
                     position = last
                     yield body + position_field(WatchPosition(last, last, caught_up=True)) if caught_up else body
                 if not entries:
+                    if position < end:  # a memory store has dropped the last events
+                        position = end
+                        yield position_field(WatchPosition(position, end, caught_up=True))
                     await self._wait(head, position)
         except StoreError:
             if not self._admission.is_open:  # and the store is closed
@@ -514,7 +564,7 @@ class _EntryReader:
             position += entry.count
         if entry.tail:
             found.append((position, split_frames(entry.tail), ""))
-        return [_after(after, *each) for each in found if each[0] + len(each[1]) - 1 > after]
+        return [_after(after, *each) for each in found if each[1] and each[0] + len(each[1]) - 1 > after]
 
     async def _events(self, task_id: str, first: int, count: int) -> list[bytes]:
         start, ahead = self._ahead.get(task_id, (first, []))
@@ -540,3 +590,9 @@ def _check_title(title: str) -> str:
     if len(title) > MAX_TITLE_CHARS:
         raise InvalidArgumentError(f"must have at most {MAX_TITLE_CHARS} characters", field="title")
     return title
+
+
+def _check_metadata(metadata: dict[str, Any]) -> dict[str, Any]:
+    if len(to_json(metadata).encode()) > MAX_METADATA_BYTES:
+        raise InvalidArgumentError(f"must have at most {MAX_METADATA_BYTES} bytes", field="metadata_json")
+    return metadata

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from protolink_grpc.errors import LeaseLostError, SequenceConflictError, TaskNotFoundError
 from protolink_grpc.models.arguments import checks_arguments
 from protolink_grpc.models.ids import new_uuid
-from protolink_grpc.models.lifecycle import INTERRUPTED, TERMINAL, is_terminal
+from protolink_grpc.models.lifecycle import INTERRUPTED, TERMINAL, TaskState, is_terminal
 from protolink_grpc.storage.memory_records import MemoryRecords
 from protolink_grpc.storage.port import (
     HELD,
@@ -139,6 +139,8 @@ class MemoryStore:
         self._waiters.wake(head.task_id)
         if append.records or append.within is not None:
             self._wake_watchers()
+        if append.committed is not None:
+            append.committed()
         return None
 
     @staticmethod
@@ -261,13 +263,19 @@ class MemoryStore:
         """Do nothing, because there are no other workers."""
 
     async def orphans(self, agent_name: str) -> list[TaskHead]:
-        return []
+        """Return the tasks that have left the queue of their session while no service could start them."""
+        heads = [entry.head for entry in self._entries.values()]
+        return [head for head in heads if head.agent_name == agent_name and _is_released(head)]
 
 
 def _change_records(append: Append, records: Records) -> None:
     put_all(records, append.records)
     if append.within is not None:
         append.within(records)
+
+
+def _is_released(head: TaskHead) -> bool:
+    return not head.worker and head.state is TaskState.SUBMITTED
 
 
 _RANKS = dict.fromkeys(TERMINAL, 1) | dict.fromkeys(INTERRUPTED, 2)

@@ -2,6 +2,7 @@
 
 import threading
 import time
+from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
@@ -12,6 +13,12 @@ from protolink_grpc.storage.records import Key, Kind, Records, Revisions, Where
 
 R = TypeVar("R")
 T = TypeVar("T")
+
+MAX_LOOSE = 10_000
+"""Maximum number of records without a task, of kinds that are dropped with tasks."""
+
+NEAR_END = 16
+"""How many records at the end of a list are compared before a binary search."""
 
 
 @dataclass(slots=True)
@@ -44,6 +51,10 @@ class MemoryRecords:
         self._lock = threading.RLock()
         self._scopes: defaultdict[tuple[str, Any], _Scope] = defaultdict(_Scope)
         self._of_tasks: dict[str, dict[tuple[str, Key], Kind[Any]]] = {}
+        self._former: dict[tuple[str, Key], set[str]] = {}
+        """For each record that was put with several tasks, those before the latest one."""
+        self._loose: dict[tuple[str, Key], Kind[Any]] = {}
+        """Records without a task, of kinds that are dropped with tasks; the most recently put one is last."""
         # Revisions start at the clock's microseconds, so that those of an earlier process are never mistaken for these.
         begin = time.time_ns() // 1_000
         self._revisions: defaultdict[tuple[str, str], Revisions] = defaultdict(lambda: Revisions(begin, begin))
@@ -61,7 +72,7 @@ class MemoryRecords:
             self._undo = []
             self._revisions_before = {}
             try:
-                return work(self)
+                outcome = work(self)
             except BaseException:
                 for kind, key, existing in reversed(self._undo):
                     self._restore(kind, key, existing)
@@ -69,6 +80,10 @@ class MemoryRecords:
                 raise
             finally:
                 self._undo = None
+            while len(self._loose) > MAX_LOOSE:
+                name_and_key, kind = next(iter(self._loose.items()))
+                self._drop(kind, name_and_key[1])
+            return outcome
 
     # -- Records ---------------------------------------------------------------------------------------------------------
 
@@ -84,14 +99,20 @@ class MemoryRecords:
         if existing is None:
             return []
         position_of = kind.position_of
-        found: Iterable[R] = reversed(existing.by_key.values()) if reverse else existing.by_key.values()
-        found = (each for each in found if _matches(each, where))
-        if not existing.is_sorted:
-            found = sorted(found, key=position_of, reverse=reverse)
-        if after is not None and reverse:
-            found = (each for each in found if position_of(each) < after)
-        elif after is not None:
-            found = (each for each in found if position_of(each) > after)
+        found: Iterable[R]
+        if existing.is_sorted and after is not None:
+            found = (
+                each for each in _sorted_after(existing.by_key, position_of, after, reverse) if _matches(each, where)
+            )
+        else:
+            found = reversed(existing.by_key.values()) if reverse else existing.by_key.values()
+            found = (each for each in found if _matches(each, where))
+            if not existing.is_sorted:
+                found = sorted(found, key=position_of, reverse=reverse)
+            if after is not None and reverse:
+                found = (each for each in found if position_of(each) < after)
+            elif after is not None:
+                found = (each for each in found if position_of(each) > after)
         return [_without_lazy_fields(kind, each) for each in islice(found, limit)]
 
     def put(self, kind: Kind[R], record: R) -> R:
@@ -109,6 +130,9 @@ class MemoryRecords:
             record = replace(record, revision=revisions.latest + 1)  # type: ignore[type-var]  # a dataclass
         elif kind.waited:
             self._changed.add((kind.name, key[0]))
+        former = getattr(existing, kind.task, "") if kind.task else ""
+        if former and former != getattr(record, kind.task):
+            self._former.setdefault((kind.name, key), set()).add(former)
         self._set(kind, key, record)
         return _without_lazy_fields(kind, record)
 
@@ -153,21 +177,35 @@ class MemoryRecords:
         if self._undo is not None:
             self._undo.append((kind, key, existing))
         if record is not None:
-            if kind.watched:
-                scope.by_key.pop(key, None)  # the most recently changed one is last
+            if existing is not None and (kind.watched or kind.position_of(existing) != kind.position_of(record)):
+                del scope.by_key[key]  # the most recently changed one is last
             self._check_order(kind, scope, existing, record)
             scope.by_key[key] = record
             if kind.task:
-                self._of_tasks.setdefault(getattr(record, kind.task), {})[kind.name, key] = kind
+                self._assign(kind, key, getattr(record, kind.task))
             return
         scope.by_key.pop(key, None)
         if kind.task and existing is not None:
-            of_task = self._of_tasks.get(getattr(existing, kind.task), {})
-            of_task.pop((kind.name, key), None)
-            if not of_task:
-                self._of_tasks.pop(getattr(existing, kind.task), None)
+            for task_id in {getattr(existing, kind.task), *self._former.pop((kind.name, key), ())}:
+                self._unassign(kind, key, task_id)
         if not scope.by_key:
             del self._scopes[kind.name, key[0]]
+
+    def _assign(self, kind: Kind[Any], key: Key, task_id: str) -> None:
+        self._loose.pop((kind.name, key), None)
+        if task_id:
+            self._of_tasks.setdefault(task_id, {})[kind.name, key] = kind
+            if (former := self._former.get((kind.name, key))) is not None:
+                former.discard(task_id)
+        elif not kind.watched:
+            self._loose[kind.name, key] = kind
+
+    def _unassign(self, kind: Kind[Any], key: Key, task_id: str) -> None:
+        self._loose.pop((kind.name, key), None)
+        of_task = self._of_tasks.get(task_id, {})
+        of_task.pop((kind.name, key), None)
+        if not of_task:
+            self._of_tasks.pop(task_id, None)
 
     @staticmethod
     def _check_order(kind: Kind[Any], scope: _Scope, existing: Any, record: Any) -> None:
@@ -175,13 +213,14 @@ class MemoryRecords:
         if not scope.is_sorted or not scope.by_key:
             return
         position = kind.position_of(record)
-        if existing is not None and not kind.watched:
-            scope.is_sorted = position == kind.position_of(existing)
-        else:
+        if existing is None or kind.watched or position != kind.position_of(existing):
             scope.is_sorted = kind.position_of(scope.by_key[next(reversed(scope.by_key))]) < position
 
     def _restore(self, kind: Kind[Any], key: Key, existing: Any) -> None:
         undo, self._undo = self._undo, None
+        undone = self._scopes[kind.name, key[0]].by_key.get(key)
+        if kind.task and undone is not None:
+            self._unassign(kind, key, getattr(undone, kind.task))
         self._set(kind, key, existing)
         self._undo = undo
         scope = self._scopes.get((kind.name, key[0]))
@@ -196,11 +235,28 @@ class MemoryRecords:
         """Remove the records of a task. Readers that have not read their changes must start again."""
         with self._lock:
             for (_, key), kind in list(self._of_tasks.pop(task_id, {}).items()):
-                if kind.watched:
-                    revisions = self._revisions[kind.name, key[0]]
-                    gone = self._scopes[kind.name, key[0]].by_key[key].revision
-                    self._revisions[kind.name, key[0]] = replace(revisions, first=max(revisions.first, gone))
-                self._set(kind, key, None)
+                scope = self._scopes.get((kind.name, key[0]))
+                record = None if scope is None else scope.by_key.get(key)
+                if scope is None or record is None:
+                    continue
+                others = self._former.get((kind.name, key), set())
+                others.discard(task_id)
+                if getattr(record, kind.task) == task_id and others:
+                    scope.by_key[key] = replace(record, **{kind.task: others.pop()})
+                elif getattr(record, kind.task) == task_id:
+                    self._drop(kind, key)
+
+    def _drop(self, kind: Kind[Any], key: Key) -> None:
+        """Remove a record, and those that are dropped with it."""
+        record = self._scopes[kind.name, key[0]].by_key[key]
+        if kind.watched:
+            revisions = self._revisions[kind.name, key[0]]
+            self._revisions[kind.name, key[0]] = replace(revisions, first=max(revisions.first, record.revision))
+        self._set(kind, key, None)
+        for each, field_name in kind.drops:
+            of_record = self._scopes.get((each.name, getattr(record, field_name)))
+            for other in list(of_record.by_key) if of_record is not None else ():
+                self._set(each, other, None)
 
     def take_changed(self) -> set[tuple[str, Any]]:
         """Return the kinds and scopes that have changed since the last call."""
@@ -221,6 +277,32 @@ class MemoryRecords:
         given: R = replace(record, worker=worker)  # type: ignore[type-var]  # a dataclass
         self._set(kind, kind.key_of(record), given)
         return given
+
+
+def _sorted_after(
+    records: dict[Key, R],
+    position_of: Callable[[R], Key],
+    after: Key,
+    reverse: bool,
+) -> Iterator[R]:
+    """Yield sorted records after a position. Readers usually want the last few of many."""
+    if not reverse:
+        last: list[R] = []
+        for record in islice(reversed(records.values()), NEAR_END):
+            if position_of(record) <= after:
+                yield from reversed(last)
+                return
+            last.append(record)
+    keys = list(records)  # much faster than a comparison of all positions
+
+    def position(key: Key) -> Key:
+        return position_of(records[key])
+
+    if reverse:
+        found: Iterable[Key] = reversed(keys[: bisect_left(keys, after, key=position)])
+    else:
+        found = keys[bisect_right(keys, after, key=position) :]
+    yield from map(records.__getitem__, found)
 
 
 def _worker(record: Any) -> str:

@@ -65,6 +65,7 @@ class Append:
         request_id: Stored atomically with the head's agent and principal; empty stores nothing.
         records: Stored atomically with the events.
         within: Called in the same transaction, possibly more than once. An error that it raises refuses the append.
+        committed: Called on the event loop after the commit, also if the caller of `append` has been canceled.
     """
 
     head: TaskHead
@@ -74,6 +75,7 @@ class Append:
     request_id: str = ""
     records: Sequence[Put] = ()
     within: Callable[[Records], None] | None = None
+    committed: Callable[[], None] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,7 +28,9 @@ class Kind(Generic[R]):
         order: Fields that sort a list and form the cursor of a page; together they are unique. Empty means `key`.
         indexes: Further combinations of fields by which lists are selected and sorted.
         lazy: Large fields. They are written once and read only by `get(..., whole=True)`.
-        task: Field with the id of the task that a record belongs to: the record is dropped with the task. Empty means none.
+        task: Field with the id of the task that a record belongs to: the record is dropped with the task. A record that was put
+            with several tasks is dropped with the last of them. Empty means none.
+        drops: Kinds whose records are dropped with a record, each with the field that is their scope.
         watched: Whether changes are ordered by revision within a scope, and readers can wait for them. The dataclass has a field
             `revision`, set by the store.
         waited: Whether readers can wait for changes within a scope (`RecordStore.wait_until`). Always true for watched kinds.
@@ -45,6 +47,7 @@ class Kind(Generic[R]):
     indexes: tuple[tuple[str, ...], ...] = ()
     lazy: tuple[str, ...] = ()
     task: str = ""
+    drops: "tuple[tuple[Kind[Any], str], ...]" = ()
     watched: bool = False
     waited: bool = False
     claimed: bool = False

@@ -45,6 +45,9 @@ from protolink_grpc.wire.sessions import encode_event, time_of
 MAX_QUEUED: Final = 100
 """Maximum number of turns in the queue of one thread."""
 
+MAX_THREADS: Final = 1000
+"""Maximum number of threads that one session can have besides the thread `default`."""
+
 PLACES: Final = 1 << 20
 """Distance between the places of two turns in a queue: room for turns that are put before the first one."""
 
@@ -138,14 +141,6 @@ class Entry:
     tail: bytes
 
 
-HEADS: Final = Kind(
-    SessionHead,
-    name="session_heads",
-    key=("owner", "session_id"),
-    order=("update_micros", "session_id"),
-    indexes=(("owner", "update_micros", "session_id"),),
-    task="task_id",
-)
 THREADS: Final = Kind(
     ThreadRow, name="session_threads", key=("session", "thread_id"), order=("create_micros", "thread_id")
 )
@@ -166,6 +161,15 @@ OPEN_TURNS: Final = Kind(
     task="task_id",
 )
 ENTRIES: Final = Kind(Entry, name="session_entries", key=("session", "position"), task="task_id", waited=True)
+HEADS: Final = Kind(
+    SessionHead,
+    name="session_heads",
+    key=("owner", "session_id"),
+    order=("update_micros", "session_id"),
+    indexes=(("owner", "update_micros", "session_id"),),
+    task="task_id",
+    drops=tuple((kind, "number") for kind in (THREADS, TURNS, OPEN_TURNS, ENTRIES)),
+)
 
 KINDS: Final[tuple[Kind[Any], ...]] = (HEADS, THREADS, TURNS, OPEN_TURNS, ENTRIES)
 
@@ -293,9 +297,16 @@ class SessionLog:
         )
 
     def start_thread(self, event: ThreadStarted) -> Thread:
-        """Start a thread, or return the existing one with that id."""
+        """Start a thread, or return the existing one with that id.
+
+        Raises:
+            ResourceExhaustedError: The session has too many threads.
+        """
         known = self._records.get(THREADS, self.head.number, event.thread_id)
         if known is None:
+            others = self._records.select(THREADS, {"session": self.head.number}, limit=MAX_THREADS)
+            if len(others) == MAX_THREADS:
+                raise ResourceExhaustedError(f"the session has {MAX_THREADS} threads already")
             self._add(event)
             row = ThreadRow(self.head.number, event.thread_id, self._micros, event.title)
             known = self._records.put(THREADS, row)
@@ -314,6 +325,9 @@ class SessionLog:
             TurnNotQueuedError: The turn is held, and the thread has no active turn.
         """
         number, thread_id = self.head.number, opening.thread_id
+        before = self._records.get(OPEN_TURNS, number, task_id)
+        if before is not None:
+            thread_id = before.thread_id  # a task stays in its thread, also if another kind of request continues it
         if thread_id != DEFAULT_THREAD and self._records.get(THREADS, number, thread_id) is None:
             raise thread_not_found_error(thread_id)
         if opening.turn_id and self._records.get(TURNS, number, opening.turn_id) is not None:

@@ -1,6 +1,7 @@
 """The sessions of one service with every store: what is committed together, what is kept, and what a restart continues."""
 
 import asyncio
+import threading
 from collections import defaultdict
 from collections.abc import AsyncIterator, Callable
 from contextlib import aclosing
@@ -17,9 +18,11 @@ from protolink_grpc import (
     MemoryStore,
     Message,
     ScriptedLLM,
+    SessionNotFoundError,
     SQLiteStore,
     Task,
     TaskState,
+    TurnNotQueuedError,
 )
 from protolink_grpc.models.ids import new_uuid
 from protolink_grpc.models.session import (
@@ -34,10 +37,16 @@ from protolink_grpc.models.session import (
     TurnSubmitted,
     WhenBusy,
 )
+from protolink_grpc.models.task_target import TaskTarget
+from protolink_grpc.net.tracing import receive_trace
 from protolink_grpc.runtime.admission import Submission
+from protolink_grpc.runtime.log import AppendedFacts
 from protolink_grpc.runtime.run import Run
-from protolink_grpc.runtime.service import TaskService
-from protolink_grpc.storage.port import HELD, TaskStore
+from protolink_grpc.runtime.service import Limits, TaskService
+from protolink_grpc.storage import memory_records
+from protolink_grpc.storage.port import HELD, Append, RequestRecord, TaskStore
+from protolink_grpc.storage.records import Records
+from protolink_grpc.storage.sessions import Opening
 from protolink_grpc.wire.sessions import items_from_pb
 
 Stores = Callable[[], TaskStore]
@@ -55,11 +64,11 @@ def stores(request: pytest.FixtureRequest, tmp_path: Path) -> Stores:
 class Desk:
     """A service whose handler does what the last message says: `hold` waits, `ask` asks, `fail` fails."""
 
-    def __init__(self, store: TaskStore, agent: str = "desk") -> None:
+    def __init__(self, store: TaskStore, agent: str = "desk", **options: Any) -> None:
         self.open = asyncio.Event()
         self.began: list[str] = []
         self.begins: defaultdict[str, asyncio.Event] = defaultdict(asyncio.Event)
-        self.service = TaskService(agent, store, self.handle)
+        self.service = TaskService(agent, store, self.handle, **options)
         self.sessions = self.service.sessions
 
     async def handle(self, task: Task, run: Run) -> Task:
@@ -278,3 +287,254 @@ async def test_each_thread_has_a_conversation_of_its_own(stores: Stores) -> None
                 pass
     seen = [[message.content for message in request.messages if message.role == "user"] for request in model.requests]
     assert seen == [["I am Ann"], ["who am I?"], ["I am Ann", "who am I?"]]
+
+
+# -- races ---------------------------------------------------------------------------------------------------------------
+
+
+async def test_two_answers_at_once_are_an_answer_and_the_next_turn(desk: Desk) -> None:
+    asked = await desk.submit("ask")
+    await desk.end(asked)
+    first, second = await asyncio.gather(desk.submit("hold blue"), desk.submit("red"))
+    assert sorted([first.task_id == asked.task_id, second.task_id == asked.task_id]) == [False, True]
+    desk.open.set()
+    await desk.end(first)
+    await desk.end(second)
+
+
+async def test_a_turn_that_is_canceled_when_it_leaves_the_queue_ends_at_once(stores: Stores) -> None:
+    turns: dict[str, Turn] = {}
+    cancels: list[asyncio.Task[Any]] = []
+
+    def cancel_second(appended: AppendedFacts) -> None:
+        if appended.fold.task_id == turns["one"].task_id and appended.fold.state is TaskState.CANCELED:
+            cancels.append(asyncio.ensure_future(desk.service.cancel(turns["two"].task_id, "ann")))
+
+    desk = Desk(stores(), observers=[cancel_second])
+    await desk.service.start()
+    turns["one"] = await desk.submit("hold one")
+    turns["two"] = await desk.submit("hold two")
+    await desk.sessions.interrupt("ann", "s")
+    async with asyncio.timeout(5):  # less than a cancel waits for a run that continues
+        await desk.end(turns["two"])
+        (canceled,) = await asyncio.gather(*cancels)
+    assert canceled.state is TaskState.CANCELED
+    desk.open.set()
+    await desk.service.stop()
+
+
+async def test_the_queue_moves_if_the_caller_whose_append_moves_it_disconnects(stores: Stores) -> None:
+    desk = Desk(stores(), limits=Limits(lease_ttl_s=3000))  # so that no recovery finds the turn as an orphan
+    await desk.service.start()
+    await desk.submit("hold one")
+    await desk.submit("two")
+    question = await desk.submit("ask", when_busy=WhenBusy.START)
+    await desk.end(question)
+    one = (await desk.sessions.get("ann", "s"))[1][0]
+    await desk.sessions.interrupt("ann", "s", turn_id=one.turn_id)
+    store, begun = desk.service.store, asyncio.Event()
+    append = store.append
+
+    async def note_append(each: Append) -> RequestRecord | None:
+        begun.set()
+        return await append(each)
+
+    store.append = note_append  # type: ignore[method-assign]  # to disconnect during the append
+    call = asyncio.ensure_future(desk.service.cancel(question.task_id, "ann"))
+    await begun.wait()
+    call.cancel()
+    await asyncio.wait([call])
+    async with asyncio.timeout(20):
+        await desk.begins["two"].wait()
+    await desk.service.stop()
+
+
+async def test_an_interrupting_turn_also_ends_a_turn_that_has_just_left_the_queue(desk: Desk) -> None:
+    one = await desk.submit("hold one")
+    queued = await desk.submit("hold queued")
+    read = desk.sessions._view_thread
+
+    async def read_too_early(*arguments: Any) -> Any:
+        view = await read(*arguments)
+        desk.sessions._view_thread = read  # type: ignore[method-assign]  # once
+        await desk.service.cancel(one.task_id, "ann")
+        await desk.begins["hold queued"].wait()
+        return view
+
+    desk.sessions._view_thread = read_too_early  # type: ignore[method-assign]  # the thread changes after it was read
+    urgent = await desk.submit("urgent", when_busy=WhenBusy.INTERRUPT)
+    await desk.end(urgent)
+    assert (await desk.sessions.turn("ann", "s", queued.turn_id)).result is TaskState.CANCELED
+
+
+async def test_a_released_task_that_two_parties_start_has_one_run(desk: Desk) -> None:
+    await desk.submit("hold one")
+    two = await desk.submit("hold two")
+    one = (await desk.sessions.get("ann", "s"))[1][0]
+    start = desk.sessions._start
+
+    async def start_twice(task_id: str) -> None:
+        await asyncio.gather(start(task_id), start(task_id))
+
+    desk.sessions._start = start_twice  # type: ignore[method-assign]  # as if the recovery had found it at the same time
+    await desk.sessions.interrupt("ann", "s", turn_id=one.turn_id)
+    await desk.begins["hold two"].wait()
+    for _ in range(5):
+        await desk.service.head(two.task_id, "ann")
+    assert list(desk.service._tasks.runs) == [two.task_id]
+    async with asyncio.timeout(5):
+        assert (await desk.service.cancel(two.task_id, "ann")).state is TaskState.CANCELED
+
+
+# -- tasks with several turns ----------------------------------------------------------------------------------------------
+
+
+async def test_an_interrupt_of_an_ended_turn_leaves_the_later_turn_of_its_task_alone(desk: Desk) -> None:
+    asked = await desk.submit("ask")
+    await desk.end(asked)
+    answered = await desk.submit("hold answer")
+    await desk.begins["hold answer"].wait()
+    assert await desk.sessions.interrupt("ann", "s", turn_id=asked.turn_id) == []
+    assert (await desk.sessions.turn("ann", "s", answered.turn_id)).state is TurnState.ACTIVE
+
+
+async def test_a_task_stays_in_its_thread_and_moves_its_queue_whatever_request_continues_it(desk: Desk) -> None:
+    await desk.sessions.start_thread("ann", "s", "side")
+    asked = await desk.submit("ask", thread_id="side")
+    await desk.end(asked)
+    answer = Submission.of(Task.create("hold answer"))
+    answer.task_id, answer.target = asked.task_id, TaskTarget.CONTINUE
+    await desk.service.submit(answer, "ann")
+    queued = await desk.submit("queued", thread_id="side")
+    assert queued.state is TurnState.QUEUED
+    desk.open.set()
+    await desk.end(queued)
+    _, turns, _ = await desk.sessions.get("ann", "s", thread_id="side")
+    assert [each.task_id for each in turns] == [asked.task_id, asked.task_id, queued.task_id]
+
+
+# -- a memory store --------------------------------------------------------------------------------------------------------
+
+
+async def test_a_session_in_memory_stays_while_it_has_an_unfinished_task() -> None:
+    desk = Desk(MemoryStore(max_tasks=4))
+    await desk.service.start()
+    active = await desk.submit("hold one")
+    queued = await desk.submit("two")
+    for number in range(8):
+        await desk.end(await desk.submit(f"say {number}", when_busy=WhenBusy.START))
+    for number in range(8):  # tasks outside of the session, which drop all ended ones of it
+        await desk.service.send(Submission.of(Task.create(f"other {number}")), "ann")
+    session, turns, _ = await desk.sessions.get("ann", "s")
+    assert [each.turn_id for each in session.open_turns] == [active.turn_id, queued.turn_id]
+    assert [each.turn_id for each in turns] == [active.turn_id, queued.turn_id]
+    after = session.position
+    desk.open.set()
+    await desk.end(queued)
+    session, _, _ = await desk.sessions.get("ann", "s")
+    assert session.position > after
+    await desk.service.stop()
+
+
+async def test_a_session_in_memory_is_dropped_with_the_last_of_its_tasks() -> None:
+    desk = Desk(MemoryStore(max_tasks=4))
+    await desk.service.start()
+    await desk.sessions.start_thread("ann", "s", "side")
+    await desk.end(await desk.submit("say one", thread_id="side"))
+    await desk.end(await desk.submit("say two"))
+    for number in range(8):
+        await desk.service.send(Submission.of(Task.create(f"other {number}")), "ann")
+    with pytest.raises(SessionNotFoundError):
+        await desk.sessions.get("ann", "s")
+    again = await desk.submit("say three")
+    await desk.end(again)
+    session, turns, _ = await desk.sessions.get("ann", "s")
+    assert [each.thread_id for each in session.threads] == ["default"]
+    assert [each.turn_id for each in turns] == [again.turn_id]
+    await desk.service.stop()
+
+
+async def test_a_memory_store_keeps_a_bounded_number_of_sessions_without_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memory_records, "MAX_LOOSE", 10)
+    desk = Desk(MemoryStore())
+    await desk.service.start()
+    await desk.end(await desk.submit("say one"))
+    for number in range(50):
+        await desk.sessions.create("ann", f"empty {number}")
+        await desk.sessions.start_thread("ann", f"empty {number}", "side")
+    found, _ = await desk.sessions.find("ann")
+    names = [each.session_id for each in found]
+    assert "s" in names
+    assert len(names) <= 11
+    assert names[0] == "empty 49"
+    await desk.service.stop()
+
+
+async def test_a_turn_that_left_the_queue_during_a_stop_begins_with_the_next_start(stores: Stores) -> None:
+    first = Desk(stores())
+    await first.service.start()
+    await first.submit("hold one", turn_id="one")
+    await first.submit("two", turn_id="two")
+    await first.service.stop(grace_s=0.1)
+    second = Desk(stores())
+    second.open.set()
+    await second.service.start()
+    await second.end(await second.sessions.turn("ann", "s", "two"))
+    assert second.began[-1] == "two"
+    await second.service.stop()
+
+
+async def test_a_reader_of_a_session_whose_last_events_were_dropped_is_told_that_it_has_all() -> None:
+    desk = Desk(MemoryStore(max_tasks=4))
+    await desk.service.start()
+    await desk.submit("hold one")
+    await desk.end(await desk.submit("say two", when_busy=WhenBusy.START))
+    for number in range(8):
+        await desk.service.send(Submission.of(Task.create(f"other {number}")), "ann")
+    session, _, _ = await desk.sessions.get("ann", "s")
+    async with asyncio.timeout(20), aclosing(desk.sessions.watch("ann", "s")) as bodies:
+        async for body in bodies:
+            response = pb.SubscribeSessionResponse.FromString(body)
+            if response.HasField("position"):
+                assert (response.position.revision, response.position.caught_up) == (session.position, True)
+                break
+    desk.open.set()
+    await desk.service.stop()
+
+
+async def test_a_turn_keeps_the_trace_of_its_caller(desk: Desk) -> None:
+    receive_trace("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01")
+    await desk.submit("hold one")
+    queued = await desk.submit("hold two")
+    for turn in (await desk.sessions.get("ann", "s"))[1]:
+        context = (await desk.service.get(turn.task_id, "ann")).run_context
+        assert context.trace_id == "4bf92f3577b34da6a3ce929d0e0e4736"
+    assert queued.state is TurnState.QUEUED
+
+
+async def test_a_refused_append_does_not_repeat_the_writes_of_others(tmp_path: Path) -> None:
+    store = SQLiteStore(tmp_path / "tasks.db")
+    desk = Desk(store)
+    await desk.service.start()
+    first = await desk.submit("say one")
+    await desk.end(first)
+    is_blocked, opened = threading.Event(), threading.Event()
+
+    def block(_: Records) -> None:
+        is_blocked.set()
+        opened.wait(20)
+
+    blocking = asyncio.ensure_future(store.change(block))
+    await asyncio.to_thread(is_blocked.wait, 20)
+    before = store.commits.count
+    held = Opening(held=True, when_busy=WhenBusy.ENQUEUE)
+    refused = asyncio.ensure_future(
+        desk.service._admission.hold(Submission(Task.create("two").messages, session_id="s", opening=held), "ann")
+    )
+    others = [asyncio.ensure_future(desk.sessions.create("ann", f"other {number}")) for number in range(10)]
+    await asyncio.sleep(0)  # all are in the queue of the store
+    opened.set()
+    await asyncio.wait([blocking, refused, *others])
+    assert isinstance(refused.exception(), TurnNotQueuedError)
+    assert store.commits.count - before == 2
+    await desk.service.stop()

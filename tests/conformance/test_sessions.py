@@ -31,6 +31,7 @@ from protolink_grpc.client.channel import close_channels
 from protolink_grpc.client.http_channel import close_http_channels
 from protolink_grpc.models.ids import new_uuid
 from protolink_grpc.models.session import SessionItem
+from protolink_grpc.storage import sessions as session_rows
 
 WAIT_S = 20.0
 """Bound of what must happen soon; reached only by a failure."""
@@ -164,6 +165,56 @@ async def test_a_title_has_a_bound(link: Link) -> None:
     with pytest.raises(InvalidArgumentError) as refused:
         await link.sessions.create("s", title="x" * 1001)
     assert refused.value.metadata["field"] == "title"
+
+
+async def test_metadata_has_a_bound(link: Link) -> None:
+    large = {"note": "x" * (64 << 10)}
+    with pytest.raises(InvalidArgumentError) as refused:
+        await link.sessions.create("s", metadata=large)
+    assert refused.value.metadata["field"] == "metadata_json"
+    await link.sessions.create("s")
+    with pytest.raises(InvalidArgumentError):
+        await link.sessions.update("s", metadata=large)
+
+
+async def test_a_session_has_a_bounded_number_of_threads(link: Link, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(session_rows, "MAX_THREADS", 2)
+    for name in ("a", "b", "b"):
+        await link.sessions.start_thread("s", name)
+    with pytest.raises(ResourceExhaustedError):
+        await link.sessions.start_thread("s", "c")
+
+
+async def test_sessions_with_large_metadata_are_listed_completely_in_several_pages(link: Link) -> None:
+    for number in range(24):
+        await link.sessions.create(str(number), metadata={"note": "x" * 60_000})
+    found: list[str] = []
+    token, pages = "", 0
+    while not pages or token:
+        page = await link.sessions.list(page_size=1000, page_token=token)
+        found += [each.session_id for each in page.sessions]
+        token, pages = page.next_page_token, pages + 1
+    assert found == [str(number) for number in reversed(range(24))]
+
+
+async def test_a_page_token_of_another_list_is_refused(link: Link) -> None:
+    for name in ("a", "b"):
+        await link.sessions.create(name)
+    for text in ("one", "two"):
+        await link.end_of("s", await link.sessions.submit("s", text))
+    of_sessions = (await link.sessions.list(page_size=1)).next_page_token
+    of_turns = (await link.sessions.get("s", page_size=1)).next_page_token
+    for call in (link.sessions.get("s", page_token=of_sessions), link.sessions.list(page_token=of_turns)):
+        with pytest.raises(InvalidArgumentError) as refused:
+            await call
+        assert refused.value.metadata["field"] == "page_token"
+
+
+async def test_the_reason_of_an_interrupt_has_a_bound(link: Link) -> None:
+    await link.sessions.submit("s", "hold one")
+    with pytest.raises(InvalidArgumentError) as refused:
+        await link.sessions.interrupt("s", reason="x" * 1001)
+    assert refused.value.metadata["field"] == "reason"
 
 
 # -- turns -----------------------------------------------------------------------------------------------------------------

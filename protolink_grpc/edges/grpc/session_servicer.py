@@ -1,17 +1,26 @@
 """SessionService over gRPC: converts requests, calls the runtime, converts results."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import aclosing
 from dataclasses import replace
 
+from google.protobuf.message import Message
 from plgrpc.v1 import agent_service_pb2, session_service_pb2_grpc
 from plgrpc.v1 import session_service_pb2 as pb
 
 from protolink_grpc.edges.grpc import convert
 from protolink_grpc.edges.grpc.call import Context, caller, caller_scopes
 from protolink_grpc.errors import InvalidArgumentError
+from protolink_grpc.models.clock import micros_from_iso
 from protolink_grpc.models.session import DEFAULT_THREAD, WhenBusy
-from protolink_grpc.net.page_tokens import cursor_from_token, page_size_of, token_from_cursor
+from protolink_grpc.net.page_tokens import (
+    PAGE_BYTES,
+    cursor_from_token,
+    page_size_of,
+    position_from_token,
+    token_from_cursor,
+    token_from_position,
+)
 from protolink_grpc.runtime.admission import Submission
 from protolink_grpc.runtime.service import TaskService
 from protolink_grpc.wire.bounds import is_small, run_in_thread
@@ -52,18 +61,19 @@ class SessionServicer(session_service_pb2_grpc.SessionServiceServicer):
         return pb.UpdateSessionResponse(session=SESSION.to_pb(session))
 
     async def GetSession(self, request: pb.GetSessionRequest, context: Context) -> pb.GetSessionResponse:
-        before, _ = cursor_from_token(request.page_token) or (0, "")
         session, turns, more = await self._sessions.get(
             caller(),
             convert.require_id(request.session_id, "session_id"),
             thread_id=check_id(request.thread_id, "thread_id"),
-            before=before,
+            before=position_from_token(request.page_token),
             limit=page_size_of(request.page_size),
         )
+        newest_first = [TURN.to_pb(each) for each in reversed(turns)]
+        shown = newest_first[: _fitting(newest_first)]
+        if len(shown) < len(newest_first):
+            more = shown[-1].position
         return pb.GetSessionResponse(
-            session=SESSION.to_pb(session),
-            turns=map(TURN.to_pb, turns),
-            next_page_token=token_from_cursor((more, "") if more else None),
+            session=SESSION.to_pb(session), turns=reversed(shown), next_page_token=token_from_position(more)
         )
 
     async def ListSessions(self, request: pb.ListSessionsRequest, context: Context) -> pb.ListSessionsResponse:
@@ -73,7 +83,12 @@ class SessionServicer(session_service_pb2_grpc.SessionServiceServicer):
             limit=page_size_of(request.page_size),
             include_archived=request.include_archived,
         )
-        return pb.ListSessionsResponse(sessions=map(SESSION.to_pb, found), next_page_token=token_from_cursor(following))
+        sessions = [SESSION.to_pb(each) for each in found]
+        count = _fitting(sessions)
+        if count < len(sessions):
+            last = found[count - 1]
+            following = (micros_from_iso(last.updated_at or ""), last.session_id)
+        return pb.ListSessionsResponse(sessions=sessions[:count], next_page_token=token_from_cursor(following))
 
     async def StartThread(self, request: pb.StartThreadRequest, context: Context) -> pb.StartThreadResponse:
         thread = await self._sessions.start_thread(
@@ -149,6 +164,16 @@ class SessionServicer(session_service_pb2_grpc.SessionServiceServicer):
         async with aclosing(self._sessions.watch(caller(), session_id, after=request.after_position)) as bodies:
             async for body in bodies:
                 yield body
+
+
+def _fitting(messages: Sequence[Message]) -> int:
+    """Return how many of the first messages fit into a page of `PAGE_BYTES`: at least one, if there is one."""
+    size = 0
+    for count, each in enumerate(messages):
+        size += each.ByteSize()
+        if count and size > PAGE_BYTES:
+            return count
+    return len(messages)
 
 
 async def _read_submission(request: pb.SubmitTurnRequest) -> Submission:

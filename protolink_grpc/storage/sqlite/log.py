@@ -144,6 +144,23 @@ def insert(
     Args:
         changed: Receives the kinds and scopes of records whose readers must be woken after the commit.
     """
+    if not append.records and append.within is None:
+        return _insert(db, append, changed)
+    # Its records may be refused after its first change: without a savepoint the whole group would be repeated.
+    db.execute("SAVEPOINT append")
+    outcome: RequestRecord | ProtolinkError | None
+    try:
+        outcome = _insert(db, append, changed)
+    except ProtolinkError as refusal:
+        db.execute("ROLLBACK TO append")
+        outcome = refusal
+    db.execute("RELEASE append")
+    return outcome
+
+
+def _insert(
+    db: sqlite3.Connection, append: Append, changed: set[tuple[str, Any]]
+) -> RequestRecord | ProtolinkError | None:
     head, request_id = append.head, append.request_id
     if request_id:
         key = (head.agent_name, head.principal, request_id)

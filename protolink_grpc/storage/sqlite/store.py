@@ -143,6 +143,8 @@ class SQLiteStore:
         self._waiters.wake(append.head.task_id)
         for scope in changed:
             self._change_waiters.wake(scope)
+        if append.committed is not None:
+            append.committed()
 
     async def _execute(self, sql: str, values: tuple[Any, ...]) -> int:
         """Run one statement and return the number of changed rows."""
