@@ -63,7 +63,24 @@ def _call_completed(call: ev.LlmCallCompleted) -> str:
 
 
 def _step(step: ev.LlmStep) -> str:
+    if step.kind == "llm_hook":
+        return f"{step.kind}: {_hook(step.data, step.content)}"
     return f"{step.kind}: {step.content}" if step.content else step.kind
+
+
+def _hook(data: dict[str, Any], content: str) -> str:
+    """Return what a hook has decided."""
+    match data:
+        case {"hook": "before_model", "changed": list() as changed}:
+            return f"before_model changed {', '.join(map(str, changed)) or 'nothing'}"
+        case {"hook": "after_tool", "tool": tool}:
+            return f"after_tool replaced the result of {tool}"
+        case {"hook": "before_complete", "accepted": True}:
+            return "before_complete accepted the answer"
+        case {"hook": "before_complete"}:
+            return f"before_complete rejected the answer: {content}"
+        case _:
+            return content
 
 
 _WRITERS: dict[type, Callable[[Any], str]] = {

@@ -18,6 +18,7 @@ from protolink_grpc.llms.port import ModelRequest, ModelResponse, ToolSpec
 from protolink_grpc.models.context import RunBudget
 from protolink_grpc.models.events import LlmStep
 from protolink_grpc.models.media import Media
+from protolink_grpc.models.summaries import summary_of
 from protolink_grpc.policy.budget import BudgetEnforcer
 from protolink_grpc.tools.runner import ToolRunner
 
@@ -83,6 +84,8 @@ async def test_before_model_gets_a_copy_of_the_prompt_and_changes_one_call(runne
     assert second.messages[0].content == "Where to?"
     assert "Be kind." in second.system
     assert hooked.steps == [("", {"hook": "before_model", "changed": ["system", "messages", "temperature"]})]
+    (step,) = hooked.stage.of(LlmStep)
+    assert summary_of(step) == "llm_hook: before_model changed system, messages, temperature"
 
 
 @both_modes
@@ -160,6 +163,10 @@ async def test_before_complete_rejects_an_answer_with_feedback_for_the_model(run
     assert hooked.steps == [
         ("Say please.", {"hook": "before_complete", "accepted": False}),
         ("", {"hook": "before_complete", "accepted": True}),
+    ]
+    assert [summary_of(step) for step in hooked.stage.of(LlmStep) if step.kind == "llm_hook"] == [
+        "llm_hook: before_complete rejected the answer: Say please.",
+        "llm_hook: before_complete accepted the answer",
     ]
 
 
