@@ -1,4 +1,4 @@
-"""Shortened tool results: what the model sees of one, and the tool by which it reads the rest.
+"""Shortened tool results: the JSON that replaces a result in the prompt, and the tool with which the model reads the rest.
 
 The complete result is in the log, as the result of its action, or in the storage of the conversation. A read returns a part of it
 and is no action: it has no effect, and it shows only what the conversation contains.

@@ -1,4 +1,4 @@
-"""How much of a conversation a model gets: the settings, and the limits that follow from them for one model."""
+"""The limits of prompts: `ContextPolicy`, and the limits that follow from it for one model."""
 
 from dataclasses import dataclass
 from typing import Literal

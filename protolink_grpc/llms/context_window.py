@@ -5,8 +5,9 @@ with the results of its calls, or with the feedback to it). A group is removed a
 The data blocks, the query and the latest round are never removed. A tool result can be shortened: its complete text stays in the
 log or in the conversation's storage, and in this process, where the model can read it with `read_context_artifact`.
 
-Before a model call, `fit` decides what is shortened and removed. The decision depends on token counts and perhaps on a summary of a
-model, so it is an event, and a repeated attempt takes it from the log. Everything else depends only on answers and results.
+Before a model call, `fit` decides which results are shortened and which groups are removed. The decision depends on token counts
+and perhaps on a summary of a model, so it is an event, and a repeated attempt takes it from the log. Everything else depends only
+on answers and results.
 """
 
 from collections import Counter
@@ -63,7 +64,7 @@ class _Entry:
 
 @dataclass(slots=True)
 class _Decision:
-    """What one decision has changed, as its event has it.
+    """The changes of one decision, as its event describes them.
 
     Args:
         first_message: Id of the first message of the history that stays; "" if none stays; None if the history is unchanged.
@@ -199,7 +200,7 @@ class ContextWindow:
     # The decisions
 
     async def fit(self, step: int, call_id: str, *, replayed: bool) -> None:
-        """Make the prompt of a call fit into its limits: as an earlier attempt has decided, or as the policy says.
+        """Reduce the prompt of a call to its limits: apply the decisions of an earlier attempt, then those of the policy.
 
         Args:
             replayed: The answer of the call is known, so there is nothing to decide.
@@ -299,7 +300,7 @@ class ContextWindow:
         if summary:
             self._set_summary(summary, len(done.removed))
 
-    # What is shortened and removed, in this order
+    # Reductions, in this order
 
     def _shorten_large_results(self, chars: int, decision: _Decision) -> None:
         """Shorten new results that are longer than the policy allows."""

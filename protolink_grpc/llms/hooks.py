@@ -1,8 +1,8 @@
-"""Hooks: functions of an application that see and change what happens between an agent's model and its tools.
+"""Hooks: functions of an application that see and change the prompts, tool results and answers of an agent's model.
 
-What a hook decides is a fact in the log, so a run that recovers after a crash takes it from there: `after_tool` is not called again
-for a result that the model has answered, `before_complete` not for an answer that it has judged, and `before_model` only for calls
-that are made.
+A decision of a hook is an event in the log, so a run that recovers after a crash takes it from there: `after_tool` is not called
+again for a result that the model has answered, `before_complete` not for an answer that it has judged, and `before_model` only for
+calls that are made.
 """
 
 import asyncio
@@ -26,12 +26,12 @@ from protolink_grpc.policy.budget import TICK_S
 from protolink_grpc.tools.runner import ToolRunner
 
 HOOK_STEP = "llm_hook"
-"""The kind of the event `llm.stream` that says what a hook has changed."""
+"""The kind of the event `llm.stream` for a decision of a hook."""
 
 
 @dataclass(frozen=True, slots=True)
 class ModelInput:
-    """What `before_model` gets: the prompt of one call. It is a copy, so changing it in place has no effect.
+    """The argument of `before_model`: the prompt of one call. It is a copy, so changing it in place has no effect.
 
     Args:
         request: System prompt, messages (oldest first), tools and settings. `tools` has all tools, also those of a model without
@@ -49,7 +49,7 @@ class ModelInput:
 
 @dataclass(frozen=True, slots=True)
 class ToolOutcome:
-    """What `after_tool` gets: one call of a tool or of another agent, and its outcome.
+    """The argument of `after_tool`: one call of a tool or of another agent, and its outcome.
 
     Args:
         action: The call; `kind` is `tool.call` or `agent.call`.
@@ -66,7 +66,7 @@ class ToolOutcome:
 
 @dataclass(frozen=True, slots=True)
 class FinalOutput:
-    """What `before_complete` gets: a final answer that has passed all other checks.
+    """The argument of `before_complete`: a final answer that has passed all other checks.
 
     Args:
         content: The answer: a text, or a JSON value if the caller asked for one with a schema. Empty for an answer of only files.
@@ -145,11 +145,11 @@ def calling_hook(run_context: RunContext) -> str:
 
 
 class HookError(RuntimeError):
-    """A hook of the application failed, or returned something that it may not return."""
+    """A hook of the application failed, or returned an invalid value."""
 
 
 class InferenceHooks:
-    """The hooks of one inference, and what they have decided.
+    """The hooks of one inference, and their decisions.
 
     Args:
         runner: Threads for hooks that are not async.

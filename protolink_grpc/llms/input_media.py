@@ -1,4 +1,4 @@
-"""Files in prompts: what becomes of a file that is text, or that the model does not take. Nothing here fetches a URL.
+"""Files in prompts: text files become data blocks, and files that the model does not take are errors or notes. No URL is fetched.
 
 A file of the current request that the model does not take is an error, because the answer would ignore it. In earlier turns and in
 results of tools, the model gets a note about the file instead.
