@@ -97,7 +97,7 @@ class EvaluationCase:
         for key in given:
             if key not in known:
                 raise InvalidArgumentError(f"is not one of {', '.join(known)}", field=key)
-        if "input" not in given:
+        if given.get("input") is None:
             raise InvalidArgumentError("is required", field="input")
         return cls(**{key: value for key, value in given.items() if value is not None})
 
@@ -152,7 +152,9 @@ def load_evaluation_cases(path: str | os.PathLike[str]) -> list[EvaluationCase]:
             place = f"{file.name}:{number}"
             case = _read_line(line, place)
             if case.id in lines:
-                raise InvalidArgumentError(f"line {lines[case.id]} has the same id {case.id!r}", field=f"{place}: id")
+                is_named = case.title == case.id
+                same = f"the same id {case.id!r}" if is_named else "the same input; set an id"
+                raise InvalidArgumentError(f"line {lines[case.id]} has {same}", field=f"{place}: id")
             lines[case.id] = number
             cases.append(case)
     if not cases:
@@ -163,7 +165,9 @@ def load_evaluation_cases(path: str | os.PathLike[str]) -> list[EvaluationCase]:
 def _read_line(line: bytes, place: str) -> EvaluationCase:
     try:
         data = json.loads(line)
-    except (ValueError, RecursionError):  # RecursionError for too many brackets
+    except json.JSONDecodeError as error:
+        raise InvalidArgumentError(f"must be a JSON object: {error.msg} at column {error.colno}", field=place) from None
+    except (ValueError, RecursionError):  # not UTF-8; too many brackets
         raise InvalidArgumentError("must be a JSON object", field=place) from None
     try:
         return EvaluationCase.from_dict(data)

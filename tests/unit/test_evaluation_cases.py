@@ -39,9 +39,11 @@ def test_a_file_has_a_case_on_each_line_that_is_not_empty(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("line", "error"),
     [
-        ("nonsense", "cases.jsonl:2: must be a JSON object"),
+        ("nonsense", "cases.jsonl:2: must be a JSON object: Expecting value at column 1"),
+        ('{"input": "b",}', "cases.jsonl:2: must be a JSON object: "),
         ("[]", "cases.jsonl:2: must be an object"),
         ("{}", "cases.jsonl:2: input: is required"),
+        ('{"input": null}', "cases.jsonl:2: input: is required"),
         ('{"input": " "}', "cases.jsonl:2: input: must be a text that is not empty, or a message"),
         ('{"input": "b", "expcted": 1}', "cases.jsonl:2: expcted: is not one of input, expected, id, metadata"),
         ('{"input": "b", "id": 5}', "cases.jsonl:2: id: must be a string"),
@@ -49,6 +51,7 @@ def test_a_file_has_a_case_on_each_line_that_is_not_empty(tmp_path: Path) -> Non
         ('{"input": "b", "metadata": []}', "cases.jsonl:2: metadata: must be an object"),
         ('{"input": {"parts": [{"content": 1}]}}', "cases.jsonl:2: input.parts[0].type: "),
         ('{"input": "b", "id": "first"}', "cases.jsonl:2: id: line 1 has the same id 'first'"),
+        ('{"input": "b"}\n{"input": "b"}', "cases.jsonl:3: id: line 2 has the same input; set an id"),
     ],
 )
 def test_an_error_names_file_line_and_field(tmp_path: Path, line: str, error: str) -> None:
