@@ -123,7 +123,6 @@ LANGUAGES = (
         _typescript,
         lambda _: ["node", str(ROOT / "clients/ts/dist/conformance.js")],
         (("npm", "run", "lint"), ("npm", "test")),
-        skips=("sessions",),
         example=lambda _: ["node", str(ROOT / "clients/ts/dist/calculator.js")],
     ),
     Language(

@@ -23,6 +23,7 @@ import {
   ProtolinkError,
   References,
   type Registry,
+  type SessionItem,
   textOf,
   urlOf,
 } from "@protolink-grpc/client";
@@ -40,6 +41,7 @@ import {
   RunOptionsSchema,
   type TaskInput,
   TaskState,
+  TurnState,
   type Usage,
 } from "@protolink-grpc/protocol";
 
@@ -236,6 +238,23 @@ async function checkDecided(
   assert.deepEqual(answers, [approved]);
   assert.deepEqual(ends, [approved ? ActionOutcome.COMPLETED : ActionOutcome.DENIED]);
   assert.equal(outputText(await agent.get(asking.taskId)), approved ? "approved" : "refused");
+}
+
+/** The events of a session after a position, up to another one. */
+async function sessionUpTo(
+  { sessions }: Client,
+  sessionId: string,
+  after: bigint,
+  end: bigint,
+): Promise<SessionItem[]> {
+  const found: SessionItem[] = [];
+  for await (const item of sessions.subscribe(sessionId, { after })) {
+    found.push(item);
+    if (item.position >= end) {
+      break;
+    }
+  }
+  return found;
 }
 
 const COUNTED = Array.from({ length: 100 }, (_, index) => String(index + 1));
@@ -465,8 +484,59 @@ const CASES: Record<string, (stage: Stage) => Promise<void>> = {
     }
   },
 
-  async sessions() {
-    throw new Skip("the client has no methods for sessions");
+  async sessions({ agent }) {
+    const { sessions } = agent;
+    const [sessionId, of] = [`chat-${randomUUID()}`, word()];
+    const submit = (turnId: string, text: string) => sessions.submit(sessionId, text, { turnId });
+    const first = await submit("first", "wait");
+    const second = await submit("second", `flaky 2 ${of}`);
+    const third = await submit("third", "cut 40 count 100");
+    const { ACTIVE, QUEUED } = TurnState;
+    assert.deepEqual(
+      [first, second, third].map(({ state }) => state),
+      [ACTIVE, QUEUED, QUEUED],
+    );
+    assert.equal((await submit("second", "echo other")).taskId, second.taskId);
+
+    const interruptAndStream = async function* () {
+      for await (const event of sessions.stream(sessionId, "third")) {
+        if (event.sequence === 1n) {
+          const interrupted = await sessions.interrupt(sessionId, { reason: "enough" });
+          assert.deepEqual(
+            interrupted.map(({ turnId }) => turnId),
+            ["first"],
+          );
+        }
+        yield event;
+      }
+    };
+    assert.deepEqual(artifactTexts(await collected(interruptAndStream())), COUNTED);
+    const { session, turns } = await sessions.get(sessionId);
+    const { CANCELED, COMPLETED } = TaskState;
+    assert.deepEqual(
+      turns.map(({ turnId }) => turnId),
+      ["first", "second", "third"],
+    );
+    assert.deepEqual(
+      turns.map(({ result }) => result),
+      [CANCELED, COMPLETED, COMPLETED],
+    );
+    assert.equal(outputText(await agent.get(second.taskId)), `${of} ran 1 times`);
+
+    const end = session.position;
+    const rest = await sessionUpTo(agent, sessionId, end / 2n, end); // this stream is cut
+    const whole = await sessionUpTo(agent, sessionId, 0n, end);
+    assert.deepEqual(
+      whole.map(({ position }) => Number(position)),
+      Array.from(whole.keys(), (index) => index + 1),
+    );
+    assert.equal(whole.length, Number(end));
+    assert.deepEqual(rest, whole.slice(Number(end / 2n)));
+    assert.equal(
+      (await refused(sessions.remove(sessionId, "third"), Code.FailedPrecondition)).reason,
+      "TURN_NOT_QUEUED",
+    );
+    assert.equal((await refused(sessions.get(`${sessionId}-unknown`), Code.NotFound)).reason, "SESSION_NOT_FOUND");
   },
 
   async "unknown-event"({ agent }) {

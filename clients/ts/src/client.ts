@@ -41,6 +41,7 @@ import { isOver, LogPosition } from "./log.js";
 import type { CallOptions } from "./options.js";
 import { jsonText, type ToolArguments, toolCall } from "./parts.js";
 import { References } from "./references.js";
+import { Sessions } from "./sessions.js";
 import { stubTransport } from "./stubs.js";
 import { type Input, inputOf, randomId } from "./tasks.js";
 
@@ -148,6 +149,8 @@ export class Client {
   readonly agent: Stub<typeof AgentService>;
   /** The stub of ControlService, as above. */
   readonly control: Stub<typeof ControlService>;
+  /** The sessions of the caller with the agent: conversations whose inputs wait for each other. */
+  readonly sessions: Sessions;
   readonly #caller: Caller;
   readonly #close: () => void;
   readonly #name = randomId();
@@ -161,6 +164,7 @@ export class Client {
     this.agent = createClient(AgentService, transport);
     this.control = createClient(ControlService, transport);
     this.#caller = new Caller(options);
+    this.sessions = new Sessions(transport, this.#caller);
     this.transport = stubTransport(transport, this.#caller);
     this.#close = close;
   }

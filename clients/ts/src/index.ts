@@ -44,4 +44,18 @@ export {
 } from "./parts.js";
 export { isAbridged, References } from "./references.js";
 export { type AgentFilter, Registry, urlOf } from "./registry.js";
+export {
+  type InterruptOptions,
+  type NewSession,
+  type NewThread,
+  type SessionChanges,
+  type SessionFilter,
+  type SessionItem,
+  type SessionPage,
+  Sessions,
+  type SessionSubscription,
+  type TurnOptions,
+  type TurnStreamOptions,
+  type TurnWindow,
+} from "./sessions.js";
 export { type Content, type Input, newTask, outputText, userMessage } from "./tasks.js";
