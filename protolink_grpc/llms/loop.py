@@ -131,7 +131,7 @@ class Inference:
         """Call the model and run its actions until the answer is final.
 
         Raises:
-            InferParseError: Too many consecutive answers without a valid action.
+            InferParseError: Too many consecutive answers that are invalid or that a hook rejects.
             ToolCorrectionLimitError: Too many consecutive rejected calls of one tool.
             BudgetExceededError: A limit of the run is reached. The number of steps has no other limit.
             ContextLimitError: Even the smallest prompt does not fit, or the provider refused a prompt that was shortened.
@@ -283,7 +283,7 @@ class Inference:
         await round_.report("llm_parse_error", problem, {"attempts": self._failures, "limit": limit})
         if self._failures >= limit:
             raise InferParseError(
-                f"the model gave no valid action {self._failures} times in a row: {problem}",
+                f"the model gave no valid answer {self._failures} times in a row: {problem}",
                 attempts=self._failures,
                 step=round_.step,
                 raw_response=answer.text or to_json(answer.tool_calls),

@@ -124,7 +124,8 @@ class InferSettings:
     """Limits and options of an inference. The budget limits its steps.
 
     Args:
-        max_parse_failures: Consecutive answers without a valid action; the last one ends the inference with InferParseError.
+        max_parse_failures: Consecutive answers that are invalid or that a hook rejects; the last one ends the inference with
+            InferParseError.
         max_tool_corrections: Consecutive rejected calls of one tool that the model may correct; the next one ends the inference.
         max_transport_retries: Retries of one model call if the provider is unavailable or too slow.
         repeat_limit: Consecutive rounds that repeat earlier actions with the same results; then the model gets a note. Twice as
