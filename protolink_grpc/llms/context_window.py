@@ -438,9 +438,9 @@ class ContextWindow:
         needed = self._meter.total if tokens is None else tokens
         of = f" of a window of {window} tokens" if window is not None and window != limit else ""
         return ContextLimitError(
-            f"the prompt needs at least {needed} tokens, but only {limit}{of} are available; shorten the request, the system prompt "
-            "or the descriptions of the tools, send fewer files, raise context_policy.max_tokens, or use a model with a larger "
-            "context window",
+            f"the prompt needs at least {needed} tokens, but only {limit}{of} are available; shorten the request, the system "
+            "prompt or the descriptions of the tools, send fewer files, raise context_policy.max_tokens, or use a model with a "
+            "larger context window",
             needed_tokens=str(needed),
             available_tokens=str(limit),
         )
