@@ -15,6 +15,7 @@ from protolink_grpc.models.events import RunEvent
 from protolink_grpc.models.failure import Failure
 from protolink_grpc.models.lifecycle import INTERRUPTED, TERMINAL, TaskState
 from protolink_grpc.models.session import DEFAULT_THREAD, SessionEvent, SessionItem
+from protolink_grpc.net.trace_context import span_id_of
 from protolink_grpc.reports.agentruntime_tasks import UNKNOWN, Mapped, Record, TaskRecords, end_of
 
 SCHEMA_VERSION: Final = "protolink-grpc-0.1"
@@ -95,7 +96,13 @@ class AgentRuntimeView:
         task = self._tasks.setdefault(event.task_id, TaskRecords())
         source = _source_of(event)
         for kind, more in task.records(event):
-            ids: Record = {"threadId": task.thread_id, "turnId": task.turn_id, "attemptId": task.attempt_id}
+            ids: Record = {
+                "threadId": task.thread_id,
+                "turnId": task.turn_id,
+                "attemptId": task.attempt_id,
+                "traceId": task.trace_id,
+                "spanId": span_id_of(event.task_id, event.run_id),
+            }
             yield source, kind, ids | more
         if event.state in TERMINAL and task.turn_id not in self._turns:
             self._tasks.pop(event.task_id)

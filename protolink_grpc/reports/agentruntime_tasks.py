@@ -17,6 +17,7 @@ from protolink_grpc.models.failure import RUN_LOST, Failure, FailureCategory
 from protolink_grpc.models.lifecycle import INTERRUPTED, TERMINAL, TaskState
 from protolink_grpc.models.references import References
 from protolink_grpc.models.session import DEFAULT_THREAD
+from protolink_grpc.net.trace_context import span_id_of, trace_of
 
 UNKNOWN: Final = "unknown"
 """The contract's word for an unknown amount."""
@@ -52,12 +53,14 @@ class TaskRecords:
     Attributes:
         turn_id: The turn that the next events belong to.
         attempt_id: The current or last attempt; empty before the first one.
+        trace_id: Of the spans of the task; see `telemetry.spans`.
         failure: Of the last status, if it had one.
     """
 
     thread_id: str = DEFAULT_THREAD
     turn_id: str = ""
     attempt_id: str = ""
+    trace_id: str = ""
     failure: Failure | None = None
     calls: dict[str, _Call] = field(default_factory=dict)
     approvals: dict[str, str] = field(default_factory=dict)
@@ -74,6 +77,9 @@ class TaskRecords:
     def records(self, event: RunEvent) -> Mapped:
         """Convert the next event of the task's log."""
         event = self._references.whole(event)
+        context = getattr(event.payload, "context", None)
+        if context is not None or not self.trace_id:
+            self.trace_id = trace_of(context, event.task_id).trace_id
         return _TABLE.get(type(event.payload), _map_other)(self, event, event.payload)
 
 
@@ -184,7 +190,7 @@ def _waiting(task: TaskRecords) -> tuple[str, Record]:
 def _close_all(task: TaskRecords, event: RunEvent) -> Mapped:
     """Close what is open at the end of the task: approvals were withdrawn, actions have an unknown outcome or never ran."""
     for request_id, action_id in [*task.approvals.items()][:MAX_CLOSED]:
-        ids = {"actionId": request_id} | _ids_of(event, action_id)
+        ids = _approval_ids(event, request_id, action_id)
         payload = {"decision": "cancelled", "reason": "the task has ended"}
         yield "action.resolved", ids | {"payload": payload}
         yield "permission.resolved", ids | {"payload": payload}
@@ -203,7 +209,7 @@ def _close_models(task: TaskRecords, event: RunEvent, category: str) -> Mapped:
     """Close the model calls whose end is not recorded."""
     for call in [*task.models.values()][:MAX_CLOSED]:
         payload = {"provider": call.provider, "model": call.model, "failureCategory": category, "retryable": True}
-        yield "model.failed", _model_ids(event, call.call_id) | {"payload": payload}
+        yield "model.failed", _model_ids(event, call.call_id, call.attempt) | {"payload": payload}
     task.models = {}
 
 
@@ -242,7 +248,17 @@ def _map_cancel_requested(_: TaskRecords, event: RunEvent, request: ev.CancelReq
 
 
 def _ids_of(event: RunEvent, action_id: str) -> Record:
-    return {"toolCallId": action_id, "stepId": f"{event.task_id}/call/{action_id}"} if action_id else {}
+    if not action_id:
+        return {}
+    return {
+        "toolCallId": action_id,
+        "stepId": f"{event.task_id}/call/{action_id}",
+        "spanId": span_id_of(action_id),
+    }
+
+
+def _approval_ids(event: RunEvent, request_id: str, action_id: str) -> Record:
+    return _ids_of(event, action_id) | {"actionId": request_id, "spanId": span_id_of(request_id)}
 
 
 def _map_requested(task: TaskRecords, event: RunEvent, requested: ev.ActionRequested) -> Mapped:
@@ -280,7 +296,7 @@ def _show(event: RunEvent, call: _Call, more: Record) -> tuple[str, Record]:
 def _map_approval_required(task: TaskRecords, event: RunEvent, required: ev.ApprovalRequired) -> Mapped:
     request = required.request
     action_id = event.action_id or request.action.action_id
-    ids = {"actionId": request.request_id} | _ids_of(event, action_id)
+    ids = _approval_ids(event, request.request_id, action_id)
     payload = {
         "actionType": "approval",
         "toolName": request.action.name,
@@ -306,7 +322,7 @@ def _map_decided(task: TaskRecords, event: RunEvent, decided: ev.ApprovalDecided
     }
     was_open = decision.request_id in task.approvals
     action_id = task.approvals.pop(decision.request_id, "")
-    ids = {"actionId": decision.request_id} | _ids_of(event, event.action_id or action_id)
+    ids = _approval_ids(event, decision.request_id, event.action_id or action_id)
     yield "action.resolved", ids | {"payload": payload}
     yield "permission.resolved", ids | {"payload": payload}
     if was_open and not task.approvals:
@@ -373,18 +389,24 @@ def _map_prepared(_: TaskRecords, event: RunEvent, prepared: ev.ContextPrepared)
     yield "context.resolved", {"payload": {"manifest": prepared.manifest.to_dict(), "step": prepared.step}}
 
 
-def _model_ids(event: RunEvent, call_id: str) -> Record:
-    return {"modelRequestId": call_id, "stepId": f"{event.task_id}/model/{call_id}"} if call_id else {}
+def _model_ids(event: RunEvent, call_id: str, attempt: int) -> Record:
+    if not call_id:
+        return {}
+    return {
+        "modelRequestId": call_id,
+        "stepId": f"{event.task_id}/model/{call_id}",
+        "spanId": span_id_of(event.run_id, call_id, str(attempt)),
+    }
 
 
 def _map_call_started(task: TaskRecords, event: RunEvent, call: ev.LlmCallStarted) -> Mapped:
     task.models[call.call_id] = call
     payload = {"provider": call.provider, "model": call.model, "attempt": call.attempt, "step": call.step}
-    yield "model.requested", _model_ids(event, call.call_id) | {"payload": payload}
+    yield "model.requested", _model_ids(event, call.call_id, call.attempt) | {"payload": payload}
 
 
 def _map_call_completed(task: TaskRecords, event: RunEvent, call: ev.LlmCallCompleted) -> Mapped:
-    task.models.pop(call.call_id, None)
+    begun = task.models.pop(call.call_id, None)
     usage = {"inputTokens": _amount(call.input_tokens), "outputTokens": _amount(call.output_tokens)}
     payload = {
         "provider": call.provider,
@@ -395,7 +417,7 @@ def _map_call_completed(task: TaskRecords, event: RunEvent, call: ev.LlmCallComp
         "toolCalls": [each.to_dict() for each in call.tool_calls],
         "durationMs": call.duration_micros / 1000,
     }
-    ids = _model_ids(event, call.call_id)
+    ids = _model_ids(event, call.call_id, 1 if begun is None else begun.attempt)
     yield "model.completed", ids | {"payload": payload}
     cost = {"costMicros": _amount(call.cost_micros), "currency": call.currency or UNKNOWN}
     yield "cost.recorded", ids | {"payload": usage | cost}
@@ -423,7 +445,7 @@ def _map_call_failed(task: TaskRecords, event: RunEvent, call: ev.LlmCallFailed)
         "retryable": call.will_retry,
         "durationMs": call.duration_micros / 1000,
     }
-    yield "model.failed", _model_ids(event, call.call_id) | {"payload": payload}
+    yield "model.failed", _model_ids(event, call.call_id, call.attempt) | {"payload": payload}
 
 
 def _map_compacted(_: TaskRecords, event: RunEvent, done: ev.ContextCompacted) -> Mapped:

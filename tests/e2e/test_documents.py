@@ -297,8 +297,7 @@ async def test_an_event_of_the_agent_runtime_contract_has_the_keys_of_the_shown_
         )
         lines = [json.loads(line) async for line in client.export_task(agent.card.url, task.id, format="agentruntime")]
     event = next(each for each in lines if each["type"] == shown["type"])
-    # Ids of spans are optional in the contract, and this run has no trace.
-    assert shown.keys() - event.keys() == {"traceId", "spanId"}
+    assert shown.keys() <= event.keys()
     assert event["payload"] == {**shown["payload"], "kind": "tool.call"}
 
 

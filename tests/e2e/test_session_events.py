@@ -11,7 +11,9 @@ import httpx
 import pytest
 
 from protolink_grpc import Agent, AgentCard, AgentClient, HttpOptions, Message, Principal, Task
+from protolink_grpc.auth import AccessRules
 from protolink_grpc.client.channel import close_channels
+from protolink_grpc.client.session_calls import SessionCalls
 from protolink_grpc.reports.agentruntime import PLACES
 
 WAIT_S = 20.0
@@ -25,7 +27,7 @@ TURNS = {"one": "hotel", "two": "ask", "three": "Lyon", "four": "fail"}
 
 async def by_name(method: str, metadata: Mapping[str, str]) -> Principal | None:
     name = metadata.get("x-name")
-    return Principal(name) if name else None
+    return Principal(name, frozenset({"watch"} - {metadata.get("x-without")})) if name else None
 
 
 class Clerk(Agent):
@@ -45,6 +47,7 @@ class Clerk(Agent):
 class Stream:
     """The events of a session of Ann over HTTP. `last` is the sequence of the last record."""
 
+    sessions: SessionCalls
     http: httpx.AsyncClient
     last: int
 
@@ -70,7 +73,9 @@ class Stream:
 async def stream() -> AsyncIterator[Stream]:
     async with AsyncExitStack() as stack:
         card = AgentCard(name="clerk", description="does as told", url="grpc://127.0.0.1:0")
-        agent = await stack.enter_async_context(Clerk(card, http=HttpOptions(), authenticator=by_name))
+        rules = AccessRules({"*/SubscribeSession": "watch"})
+        clerk = Clerk(card, http=HttpOptions(), authenticator=by_name, access=rules)
+        agent = await stack.enter_async_context(clerk)
         sessions = AgentClient(url=agent.card.url, metadata=[*ANN.items()], timeout=WAIT_S).sessions
         await sessions.create("s", title="Trip")
         for turn_id, text in TURNS.items():
@@ -78,7 +83,7 @@ async def stream() -> AsyncIterator[Stream]:
                 pass
         position = (await sessions.get("s")).session.position
         http = httpx.AsyncClient(base_url=agent.http_url, headers=ANN, timeout=WAIT_S, trust_env=False)
-        yield Stream(await stack.enter_async_context(http), position * PLACES)
+        yield Stream(sessions, await stack.enter_async_context(http), position * PLACES)
         await close_channels()
 
 
@@ -106,11 +111,26 @@ async def test_each_turn_has_one_beginning_and_one_end_around_its_task(stream: S
     assert of_task["two"] == of_task["three"] != of_task["one"]
 
 
+async def test_a_stream_without_new_events_is_open_and_shows_the_next_turn(stream: Stream) -> None:
+    headers = {"last-event-id": str(stream.last)}
+    async with asyncio.timeout(WAIT_S), stream.http.stream("GET", PATH, headers=headers) as response:
+        await stream.sessions.submit("s", "train", turn_id="five")
+        found: list[dict[str, Any]] = []
+        async for line in response.aiter_lines():
+            if line.startswith("data: "):
+                found.append(json.loads(line[6:]))
+                if found[-1]["type"] == "turn.completed":
+                    break
+    assert (found[0]["type"], found[0]["sequence"]) == ("turn.submitted", stream.last + PLACES)
+    assert {record["turnId"] for record in found} == {"five"}
+
+
 @pytest.mark.parametrize(
     ("path", "headers", "status", "reason"),
     [
         (PATH, BOB, 404, "SESSION_NOT_FOUND"),
         (PATH, {"x-name": ""}, 401, "UNAUTHENTICATED"),
+        (PATH, {**ANN, "x-without": "watch"}, 403, "PERMISSION_DENIED"),
         ("/runtime/v1/sessions/other/events", ANN, 404, "SESSION_NOT_FOUND"),
         (PATH, {**ANN, "last-event-id": "99999999"}, 400, "SEQUENCE_OUT_OF_RANGE"),
         (PATH, {**ANN, "last-event-id": "x"}, 400, "INVALID_ARGUMENT"),

@@ -27,6 +27,7 @@ from protolink_grpc.reports import RunExport
 from protolink_grpc.reports.agentruntime_tasks import _TABLE
 from protolink_grpc.reports.export import BATCH_BYTES
 from protolink_grpc.runtime.facts import lost_status
+from protolink_grpc.telemetry import spans_of
 from protolink_grpc.wire.events import EventEncoder, event_from_frame
 
 SUBMITTED, WORKING, COMPLETED = TaskState.SUBMITTED, TaskState.WORKING, TaskState.COMPLETED
@@ -407,6 +408,30 @@ def test_a_large_value_is_a_reference_to_its_event_with_a_preview_without_secret
     assert 5000 < shown["result"]["bytes"] < 5100
     assert "hunter2" not in line
     assert len(line) < 2500
+
+
+def test_a_record_names_the_span_of_its_call_or_run() -> None:
+    facts = [
+        submitted(),
+        begun(),
+        ev.LlmCallStarted("c1", attempt=2),
+        ev.LlmCallCompleted("c1"),
+        ev.ActionRequested(ACTION),
+        ev.ActionPolicyEvaluated(PolicyDecision(PolicyEffect.ALLOW)),
+        approval(),
+        ev.ActionStarted("tool.call", "book"),
+        ev.ActionEnded("tool.call", "book", {"id": 7}),
+        ev.TaskStatusChanged(WORKING, COMPLETED),
+    ]
+    events = [
+        RunEvent("", fact, task_id="t", sequence=number, run_id="r", action_id="a1" if number > 4 else "")
+        for number, fact in enumerate(facts, 1)
+    ]
+    records = [json.loads(line) for line in RunExport("agentruntime").lines(events)]
+    known = {(span.trace_id, span.span_id) for span in spans_of(events)}
+    found = {(each["traceId"], each["spanId"]) for each in records if "spanId" in each}
+    assert found <= known
+    assert len(found) == 4  # of the run, the model call, the action and the approval
 
 
 def test_the_runtime_is_the_agent() -> None:

@@ -22,7 +22,7 @@ PATH = "/runtime/v1/sessions/{session_id}/events"
 METHOD = "/plgrpc.v1.SessionService/SubscribeSession"
 """The method for access rules: the RPC that has the same events."""
 
-LARGE_BYTES = 64 << 10
+LARGE_BYTES = 4 << 10
 """Responses of the session's stream above this size are converted in a thread."""
 
 
