@@ -1,4 +1,4 @@
-"""`plgrpc session`: the commands and their options. `session_commands` implements them and is loaded when one runs."""
+"""`plgrpc session`: the commands and their options. Their implementations are loaded when one runs."""
 
 from enum import StrEnum
 from typing import Annotated
@@ -125,6 +125,27 @@ def session_watch(
     from protolink_grpc.cli import session_commands
 
     session_commands.watch(settings.with_json(as_json), agent, session, after=after)
+
+
+@session_app.command("export")
+@with_settings
+def session_export(
+    settings: Settings,
+    agent: AgentArgument,
+    session: SessionArgument,
+    *,
+    after: Annotated[
+        int, typer.Option("--after", min=0, metavar="SEQUENCE", help="Start after this record; 0 is the beginning.")
+    ] = 0,
+    as_json: JsonOption = False,
+) -> None:
+    """Export a session as Agent Runtime events.
+
+    Each line is a JSON object, without secrets. The export ends with the last event that the session has when the command starts.
+    """
+    from protolink_grpc.cli import session_export
+
+    session_export.export(settings.with_json(as_json), agent, session, after=after)
 
 
 @session_app.command("interrupt")

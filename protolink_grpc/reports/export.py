@@ -1,15 +1,16 @@
 """The log of a task or of a session as JSON lines, in batches, so that the memory does not depend on the length of the log."""
 
+import json
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from protolink_grpc.errors import InvalidArgumentError
+from protolink_grpc.errors import InvalidArgumentError, SequenceOutOfRangeError
 from protolink_grpc.models.events import RunEvent
 from protolink_grpc.models.redaction import RedactionPolicy
 from protolink_grpc.models.references import References
 from protolink_grpc.models.report import redact_json, to_json_line
-from protolink_grpc.models.session import SessionItem
-from protolink_grpc.reports.agentruntime import AgentRuntimeView
+from protolink_grpc.models.session import Session, SessionItem
+from protolink_grpc.reports.agentruntime import PLACES, AgentRuntimeView
 from protolink_grpc.wire.events import event_from_frame
 
 BATCH_BYTES = 256 << 10
@@ -75,12 +76,31 @@ class SessionExport:
         self._after = after
         self._redaction = redaction_policy
 
-    def lines(self, items: Iterable[SessionItem]) -> Iterator[tuple[int, str]]:
-        """Return the sequences and the lines of the next events of the session's stream."""
+    def records(self, items: Iterable[SessionItem]) -> Iterator[Record]:
+        """Return the records of the next events of the session's stream."""
         for item in items:
             for record in self._view.of_session(item):
                 if record["sequence"] > self._after:
-                    yield record["sequence"], _contract_line(record, self._redaction)
+                    yield _prepare(record, self._redaction)
+
+    def lines(self, items: Iterable[SessionItem]) -> Iterator[tuple[int, str]]:
+        """Return the sequences and the lines of the next records."""
+        for record in self.records(items):
+            yield record["sequence"], to_json_line(record)
+
+
+def check_cursor(after: int, session: Session) -> None:
+    """Check that a session has reached the record after which a reader continues.
+
+    Raises:
+        SequenceOutOfRangeError: It has not.
+    """
+    if after // PLACES > session.position:
+        raise SequenceOutOfRangeError(
+            f"session {session.session_id} has no record {after}: its last position is {session.position}",
+            after_position=str(after // PLACES),
+            last_position=str(session.position),
+        )
 
 
 def _as_protolink(redaction: RedactionPolicy | None) -> Callable[[RunEvent], Iterable[str]]:
@@ -90,7 +110,7 @@ def _as_protolink(redaction: RedactionPolicy | None) -> Callable[[RunEvent], Ite
 
 def _as_agentruntime(redaction: RedactionPolicy | None) -> Callable[[RunEvent], Iterable[str]]:
     view = AgentRuntimeView()
-    return lambda event: (_contract_line(record, redaction) for record in view.of_task(event))
+    return lambda event: (to_json_line(_prepare(record, redaction)) for record in view.of_task(event))
 
 
 FORMATS: dict[str, Callable[[RedactionPolicy | None], Callable[[RunEvent], Iterable[str]]]] = {
@@ -100,20 +120,18 @@ FORMATS: dict[str, Callable[[RedactionPolicy | None], Callable[[RunEvent], Itera
 """Creates the conversion of each format. It has state, so each export needs its own."""
 
 
-def _contract_line(record: Record, redaction: RedactionPolicy | None) -> str:
-    """Return the line of a record. Large values are replaced after the redaction, which does not look into a preview."""
+def _prepare(record: Record, redaction: RedactionPolicy | None) -> Record:
+    """Return the record to show. Large values are replaced after the redaction, which does not look into a preview."""
     shown = redact_json(record, redaction)
-    line = to_json_line(shown)
-    if len(line) <= INLINE_CHARS:
-        return line
     source = shown["refs"]["sourceEventId"]
-    payload = {name: _bounded(value, source) for name, value in shown["payload"].items()}
-    return to_json_line({**shown, "payload": payload})
+    return shown | {"payload": {name: _bounded(value, source) for name, value in shown["payload"].items()}}
 
 
 def _bounded(value: Any, source: str) -> Any:
     """Return a value, or the reference to a large one: the event in which it is, its size in bytes, and its beginning."""
-    text = value if isinstance(value, str) else to_json_line({"": value})[4:-1]
+    if not isinstance(value, str | dict | list):
+        return value
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     if len(text) <= INLINE_CHARS:
         return value
     return {"outputRef": source, "bytes": len(text.encode(errors="replace")), "preview": text[:PREVIEW_CHARS]}

@@ -402,6 +402,30 @@ def test_a_server_without_sessions_is_named() -> None:
     )
 
 
+# -- export ----------------------------------------------------------------------------------------------------------------
+
+
+def test_an_export_has_the_records_so_far_and_continues_after_any_of_them(url: str) -> None:
+    submit(url, "exported", "find a hotel", "--turn-id", "hotel", "--follow")
+    whole = [json.loads(line) for line in plgrpc("session", "export", url, "exported").out.splitlines()]
+    assert (whole[0]["type"], whole[-1]["type"]) == ("session.created", "turn.completed")
+    assert {record["runtimeId"] for record in whole} == {"protolink-grpc/clerk"}
+    submit(url, "exported", "and a train", "--turn-id", "train", "--follow")
+    last = whole[-1]["sequence"]
+    rest = [
+        json.loads(line) for line in plgrpc("session", "export", url, "exported", "--after", str(last)).out.splitlines()
+    ]
+    assert whole + rest == [json.loads(line) for line in plgrpc("session", "export", url, "exported").out.splitlines()]
+    assert {record["turnId"] for record in rest} == {"train"}
+
+
+def test_an_export_after_a_record_that_does_not_exist_is_refused(url: str) -> None:
+    submit(url, "short", "find a hotel", "--follow")
+    done = plgrpc("session", "export", url, "short", "--after", "999999")
+    assert (done.code, done.out) == (1, "")
+    assert done.err.startswith("error: session short has no record 999999: its last position is ")
+
+
 async def _known(method: str, metadata: Mapping[str, str]) -> Principal | None:
     return Principal("anna") if metadata.get("authorization") == "Bearer good" else None
 
@@ -449,7 +473,7 @@ def test_a_usage_error_has_exit_code_2_and_a_hint(
     assert hint.startswith("hint: ")
 
 
-@pytest.mark.parametrize("verb", ["show", "watch"])
+@pytest.mark.parametrize("verb", ["show", "watch", "export"])
 def test_an_unreachable_agent_has_exit_code_3(verb: str) -> None:
     done = plgrpc("session", verb, "grpc://127.0.0.1:1", "s", retries=False)
     assert done.code == 3

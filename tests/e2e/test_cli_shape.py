@@ -45,6 +45,7 @@ COMMANDS = [
     ["session", "show"],
     ["session", "submit"],
     ["session", "watch"],
+    ["session", "export"],
     ["session", "interrupt"],
     ["session", "promote"],
     ["session", "remove"],

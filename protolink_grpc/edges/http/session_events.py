@@ -11,10 +11,9 @@ from protolink_grpc.edges.http.json_body import write_json
 from protolink_grpc.edges.http.middleware import error_response
 from protolink_grpc.edges.http.request_guard import RequestGuard
 from protolink_grpc.edges.http.sse import Batches, OpenStreams, event_frame, last_event_id, open_stream
-from protolink_grpc.errors import SequenceOutOfRangeError
 from protolink_grpc.models.redaction import RedactionPolicy
 from protolink_grpc.reports import SessionExport
-from protolink_grpc.reports.agentruntime import PLACES
+from protolink_grpc.reports.export import check_cursor
 from protolink_grpc.runtime.service import TaskService
 from protolink_grpc.wire.sessions import items_from_bytes
 
@@ -54,12 +53,7 @@ class SessionEvents:
         principal = await self._guard.principal(request, METHOD)
         session_id, after = str(request.path_params["session_id"]), last_event_id(request) or 0
         session, _, _ = await self._sessions.get(principal.name, session_id, limit=1)
-        if after // PLACES > session.position:
-            raise SequenceOutOfRangeError(
-                f"Last-Event-ID {after} is not in session {session_id}",
-                after_position=str(after // PLACES),
-                last_position=str(session.position),
-            )
+        check_cursor(after, session)
         export = SessionExport(session_id, self._agent_name, after, self._redaction)
         slot = self._guard.stream_quota.take(principal)
         return await open_stream(
