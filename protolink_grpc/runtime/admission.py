@@ -261,7 +261,7 @@ class Admission:
         """Accept a new task that does not start until its turn leaves the queue of its thread.
 
         Raises:
-            TurnNotQueuedError: The thread has no active turn.
+            TurnNotQueuedError: The thread has no active turn but a task that waits for input.
             ProtolinkError: As `accept`.
         """
         if not self.is_open:

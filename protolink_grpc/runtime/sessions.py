@@ -58,7 +58,6 @@ RETRIES = 8
 """Attempts of one submission while the thread keeps changing."""
 
 _CHANGED = (
-    ThreadBusyError,
     TurnNotQueuedError,
     TaskAlreadyExistsError,
     TaskAlreadyRunningError,
@@ -239,6 +238,7 @@ class SessionService:
         """
         opening = Opening(thread_id, turn_id or new_uuid(), when_busy)
         submission.trace = caller_trace()
+        queues = False
         for _ in range(RETRIES):
             view = await self._view_thread(principal, session_id, opening)
             if view.known is not None:
@@ -247,24 +247,29 @@ class SessionService:
                     await self._interrupt_before(principal, session_id, opening.turn_id)
                 return view.known
             if view.active and when_busy is WhenBusy.REJECT:
-                raise ThreadBusyError(
-                    f"thread {thread_id} has an active turn, and the policy is reject",
-                    thread_id=thread_id,
-                    turn_id=view.active[0].turn_id,
-                    policy=str(when_busy),
-                )
+                raise rows.thread_busy_error(thread_id, view.active[0].turn_id, when_busy)
             attempt = replace(submission, task_id="", target=TaskTarget.CREATE, session_id=session_id, opening=opening)
             try:
-                begun = await self._submit(attempt, principal, view)
+                begun = await self._submit(attempt, principal, view, queues=queues)
+            except ThreadBusyError:
+                if when_busy is WhenBusy.REJECT:
+                    raise
+                queues = True  # another turn was faster: now the append decides whether this one waits
             except _CHANGED:
                 continue
-            return begun or await self.turn(principal, session_id, opening.turn_id)
+            else:
+                return begun or await self.turn(principal, session_id, opening.turn_id)
         raise SequenceConflictError(f"thread {thread_id} keeps changing; try again later", thread_id=thread_id)
 
-    async def _submit(self, submission: Submission, principal: str, view: _ThreadView) -> Turn | None:
-        """Return the turn as it was accepted, if this process knows it."""
+    async def _submit(self, submission: Submission, principal: str, view: _ThreadView, *, queues: bool) -> Turn | None:
+        """Return the turn as it was accepted, if this process knows it.
+
+        Args:
+            queues: Put it into the queue, also if the thread had no active turn when it was read.
+        """
         opening = submission.opening or BESIDE_OTHERS
-        if view.active and opening.when_busy is not WhenBusy.START:
+        queues = bool(view.active) or (queues and view.waiting is None)
+        if queues and opening.when_busy is not WhenBusy.START:
             interrupts = opening.when_busy is WhenBusy.INTERRUPT
             submission.opening = replace(opening, held=True, first=interrupts)
             held = await self._admission.hold(submission, principal)
@@ -286,10 +291,9 @@ class SessionService:
                 return _ThreadView(None, (), None)
             rows.require_thread(records, head, opening.thread_id)
             known = records.get(rows.TURNS, head.number, opening.turn_id)
-            found = rows.open_turns(records, head, opening.thread_id)
             return _ThreadView(
                 None if known is None else rows.turn_of(known),
-                tuple(each for each in found if each.state is TurnState.ACTIVE),
+                tuple(rows.active_turns(records, head, opening.thread_id)),
                 rows.waiting_turn(records, head, opening.thread_id),
             )
 
@@ -378,8 +382,8 @@ class SessionService:
             queued = rows.require_turn(records, head, turn_id)
             if queued.state is not TurnState.QUEUED:
                 return []
-            found = rows.open_turns(records, head, queued.thread_id)
-            return [each for each in found if each.state is TurnState.ACTIVE and each.position < queued.position]
+            found = rows.active_turns(records, head, queued.thread_id)
+            return [each for each in found if each.position < queued.position]
 
         await self._interrupt(await self._store.view(query), principal, "interrupted by the next turn")
 

@@ -108,11 +108,19 @@ class MemoryStore:
                 return existing
         entry = self._entries.get(head.task_id)
         self._check_fence(entry, append)
-        if append.records or append.within is not None:
-            self._records.change(partial(_change_records, append))
+        before = None if entry is None else entry.head
         if entry is None:
             entry = self._entries[head.task_id] = _Entry(head)
-        entry.head = head
+        entry.head = head  # before the records, which may release the task
+        if append.records or append.within is not None:
+            try:
+                self._records.change(partial(_change_records, append))
+            except BaseException:
+                if before is None:
+                    del self._entries[head.task_id]
+                else:
+                    entry.head = before
+                raise
         entry.events.extend(append.events)
         size = sum(map(len, append.events))
         entry.size += size

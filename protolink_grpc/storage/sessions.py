@@ -185,7 +185,7 @@ class Opening:
 
     Args:
         turn_id: Empty means a new id.
-        held: The turn is put into the queue. It must not be if the thread has no active turn.
+        held: The turn is put into the queue. If the thread has no active turn, it leaves the queue at once.
         first: It is put at the front of the queue.
     """
 
@@ -212,7 +212,7 @@ class SessionAppend:
         end: The state and the reason with which the append ends the turn; None if it does not.
 
     Attributes:
-        released: After the append: the task of the turn that left the queue, or empty. Its run has to be started.
+        released: After the append: the held task whose turn is active now, or empty. Its run has to be started.
         turn: After the append: the turn that it has begun, or None.
     """
 
@@ -233,6 +233,9 @@ class SessionAppend:
         log = SessionLog(records, self.owner, self.session_id, self.micros, create=True)
         if self.opening is not None:
             self.turn = log.submit_turn(self.opening, self.task_id, self.first_sequence - 1)
+            if self.opening.held and self.turn.state is TurnState.ACTIVE:
+                records.release_task(self.task_id)
+                self.released = self.task_id
         elif self.starts:
             log.start_turn(self.task_id)
         log.add_range(self.task_id, self.first_sequence, self.count)
@@ -322,7 +325,7 @@ class SessionLog:
             ResourceExhaustedError: The queue of the thread is full.
             TaskAlreadyExistsError: The session has a turn with this id.
             ThreadBusyError: The turn is not held, and the thread has an active turn.
-            TurnNotQueuedError: The turn is held, and the thread has no active turn.
+            TurnNotQueuedError: The turn is held, and the thread has no active turn but a task that waits for input.
         """
         number, thread_id = self.head.number, opening.thread_id
         before = self._records.get(OPEN_TURNS, number, task_id)
@@ -332,17 +335,22 @@ class SessionLog:
             raise thread_not_found_error(thread_id)
         if opening.turn_id and self._records.get(TURNS, number, opening.turn_id) is not None:
             raise TaskAlreadyExistsError(f"the session has a turn {opening.turn_id} already", turn_id=opening.turn_id)
-        if opening.when_busy is not WhenBusy.START and self._is_busy(thread_id) is not opening.held:
-            kind = TurnNotQueuedError if opening.held else ThreadBusyError
-            raise kind(f"thread {thread_id} has {'no' if opening.held else 'an'} active turn", thread_id=thread_id)
-        if opening.held and len(self._queue(thread_id, limit=MAX_QUEUED)) == MAX_QUEUED:
+        active = self._in_state(thread_id, TurnState.ACTIVE, limit=1)
+        if active and not opening.held and opening.when_busy is not WhenBusy.START:
+            raise thread_busy_error(thread_id, active[0].turn_id, opening.when_busy)
+        if opening.held and not active and self._in_state(thread_id, TurnState.ENDED, limit=1):
+            raise TurnNotQueuedError(f"a task of thread {thread_id} waits for input", thread_id=thread_id)
+        queued = opening.held and bool(active)
+        if queued and len(self._queue(thread_id, limit=MAX_QUEUED)) == MAX_QUEUED:
             raise ResourceExhaustedError(f"{MAX_QUEUED} turns wait in thread {thread_id} already", thread_id=thread_id)
         turn_id = opening.turn_id or new_uuid()
         position = self._add(
-            TurnSubmitted(turn_id, thread_id, task_id, after_sequence, opening.held, opening.when_busy, opening.first)
+            TurnSubmitted(
+                turn_id, thread_id, task_id, after_sequence, queued, opening.when_busy, queued and opening.first
+            )
         )
-        state = TurnState.QUEUED if opening.held else TurnState.ACTIVE
-        place = self._first_place(thread_id) if opening.first and opening.held else position * PLACES
+        state = TurnState.QUEUED if queued else TurnState.ACTIVE
+        place = self._first_place(thread_id) if queued and opening.first else position * PLACES
         self._records.put(OPEN_TURNS, OpenTurn(number, task_id, thread_id, turn_id, state, place))
         row = TurnRow(
             number,
@@ -492,6 +500,13 @@ def require_thread(records: Records, head: SessionHead, thread_id: str) -> None:
         raise thread_not_found_error(thread_id)
 
 
+def active_turns(records: Records, head: SessionHead, thread_id: str) -> list[Turn]:
+    """Return the active turns of a thread, oldest first. Their cost does not depend on the length of its queue."""
+    where = {"session": head.number, "thread_id": thread_id, "state": TurnState.ACTIVE}
+    rows = [records.get(TURNS, head.number, each.turn_id) for each in records.select(OPEN_TURNS, where)]
+    return [turn_of(row) for row in rows if row is not None]
+
+
 def open_turns(records: Records, head: SessionHead, thread_id: str = "") -> list[Turn]:
     """Return the turns that have not ended: active ones, then the queue in the order in which it starts."""
     where: dict[str, object] = {"session": head.number}
@@ -586,6 +601,16 @@ def session_not_found_error(session_id: str) -> SessionNotFoundError:
 
 def thread_not_found_error(thread_id: str) -> ThreadNotFoundError:
     return ThreadNotFoundError(f"thread {thread_id} not found", thread_id=thread_id)
+
+
+def thread_busy_error(thread_id: str, turn_id: str, when_busy: WhenBusy) -> ThreadBusyError:
+    """Return the error for a turn that does not wait. `turn_id` is an active turn of the thread."""
+    return ThreadBusyError(
+        f"thread {thread_id} has an active turn, and the policy is {when_busy}",
+        thread_id=thread_id,
+        turn_id=turn_id,
+        policy=str(when_busy),
+    )
 
 
 def turn_not_queued_error(turn: Turn) -> TurnNotQueuedError:

@@ -22,7 +22,7 @@ from protolink_grpc import (
     SQLiteStore,
     Task,
     TaskState,
-    TurnNotQueuedError,
+    ThreadNotFoundError,
 )
 from protolink_grpc.models.ids import new_uuid
 from protolink_grpc.models.session import (
@@ -302,6 +302,16 @@ async def test_two_answers_at_once_are_an_answer_and_the_next_turn(desk: Desk) -
     await desk.end(second)
 
 
+@pytest.mark.parametrize("when_busy", [WhenBusy.ENQUEUE, WhenBusy.INTERRUPT])
+async def test_any_number_of_turns_at_once_is_accepted(desk: Desk, when_busy: WhenBusy) -> None:
+    submissions = (desk.submit(f"say {number}", when_busy=when_busy) for number in range(90))
+    for turn in await asyncio.gather(*submissions):
+        await desk.end(turn)
+    session, turns, _ = await desk.sessions.get("ann", "s", limit=100)
+    assert session.open_turns == ()
+    assert len(turns) == 90
+
+
 async def test_a_turn_that_is_canceled_when_it_leaves_the_queue_ends_at_once(stores: Stores) -> None:
     turns: dict[str, Turn] = {}
     cancels: list[asyncio.Task[Any]] = []
@@ -527,7 +537,7 @@ async def test_a_refused_append_does_not_repeat_the_writes_of_others(tmp_path: P
     blocking = asyncio.ensure_future(store.change(block))
     await asyncio.to_thread(is_blocked.wait, 20)
     before = store.commits.count
-    held = Opening(held=True, when_busy=WhenBusy.ENQUEUE)
+    held = Opening("nowhere", held=True, when_busy=WhenBusy.ENQUEUE)
     refused = asyncio.ensure_future(
         desk.service._admission.hold(Submission(Task.create("two").messages, session_id="s", opening=held), "ann")
     )
@@ -535,6 +545,6 @@ async def test_a_refused_append_does_not_repeat_the_writes_of_others(tmp_path: P
     await asyncio.sleep(0)  # all are in the queue of the store
     opened.set()
     await asyncio.wait([blocking, refused, *others])
-    assert isinstance(refused.exception(), TurnNotQueuedError)
+    assert isinstance(refused.exception(), ThreadNotFoundError)
     assert store.commits.count - before == 2
     await desk.service.stop()
