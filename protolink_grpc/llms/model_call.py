@@ -125,19 +125,18 @@ class ModelCaller:
         Raises:
             BudgetExceededError, CancelledError: As `answer`.
             ContextLimitError: The provider refused the prompt because of its length.
-            ModelError: The call failed, the summary is empty, or only one call is left in the budget.
+            ModelError: The call failed, the summary is empty, or the budget has no room for it.
         """
         answer = self._host.recorded(call_id)
         if answer is None:
-            left = self._host.budget.remainder()
-            if any(each is not None and each < 2 for each in (left.max_steps, left.max_llm_calls)):
-                raise ModelError("the budget leaves no call for a summary")
             settings = replace(self._request.settings, max_output_tokens=max_tokens)
             request = replace(self._request, key=call_id, output_schema=None, settings=settings)
             prompt = build_summary_prompt(messages, max_tokens)
             meter = ContextMeter(self._profile.estimate_tokens, query=prompt.system)
             for message in prompt.messages:
                 meter.add(message)
+            if not self._has_room_for_summary(meter.total, max_tokens):
+                raise ModelError("the budget has no room for a summary")
             caller = ModelCaller(
                 self._model, request, self._host, meter=meter, is_live=False, sleep=self._sleep, jitter=self._jitter
             )
@@ -145,6 +144,17 @@ class ModelCaller:
         if text := strip_thinking(answer.text):
             return text
         raise ModelError("the model gave no summary")
+
+    def _has_room_for_summary(self, read: int, written: int) -> bool:
+        """Return whether the budget allows a summary with these tokens, and the call with the inference's prompt after it."""
+        left = self._host.budget.remainder()
+        needed = (
+            (left.max_steps, 2),
+            (left.max_llm_calls, 2),
+            (left.max_input_tokens, read + self._meter.total),
+            (left.max_output_tokens, written + 1),
+        )
+        return all(limit is None or amount <= limit for limit, amount in needed)
 
     async def answer(
         self, step: int, call_id: str, prompt: ModelRequest, shorten: Shorten | None = None

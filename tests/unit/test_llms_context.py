@@ -389,8 +389,10 @@ async def test_a_message_that_is_larger_than_the_prompt_of_a_summary_is_cut() ->
     assert len(asked) < 1000 * 4
 
 
-@pytest.mark.parametrize("budget", [RunBudget(max_steps=1), RunBudget(max_llm_calls=1)])
-async def test_a_summary_does_not_use_the_last_call_of_the_budget(budget: RunBudget) -> None:
+@pytest.mark.parametrize("limit", ["max_steps=1", "max_llm_calls=1", "max_input_tokens=1200", "max_output_tokens=100"])
+async def test_a_summary_does_not_use_the_budget_of_the_call_after_it(limit: str) -> None:
+    name, _, value = limit.partition("=")
+    budget = RunBudget(**{name: int(value)})
     model, stage = Recorder(final()), Stage(budget=BudgetEnforcer(budget))
     await infer(model, stage, replace(QUIET, history=talk(40), context_policy=SUMMARIES))
     assert not model.summaries
