@@ -2,7 +2,7 @@
 
 import asyncio
 import sys
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import asdict, dataclass
 from typing import Any, Final, TypeVar, cast
@@ -10,30 +10,28 @@ from typing import Any, Final, TypeVar, cast
 from protolink_grpc.cli import output
 from protolink_grpc.cli.agent_commands import EventPrinter, advise, show_task
 from protolink_grpc.cli.connect import QUICK_S, agent_client, run, url_of, within
-from protolink_grpc.cli.describe import clock, event_detail, time_ago
+from protolink_grpc.cli.describe import time_ago
 from protolink_grpc.cli.failure import CommandError, command_error
 from protolink_grpc.cli.questions import WIDTH, note_task_continues
+from protolink_grpc.cli.session_text import (
+    item_line,
+    moment,
+    session_event_dict,
+    session_fields,
+    session_tables,
+    state_of,
+    turn_fields,
+)
 from protolink_grpc.cli.settings import Settings
-from protolink_grpc.cli.timeline import span
 from protolink_grpc.client.agent_client import AgentClient
 from protolink_grpc.errors import DeadlineExceededError, ThreadNotFoundError, UnavailableError
-from protolink_grpc.models.clock import micros_from_iso
 from protolink_grpc.models.events import RunEvent
-from protolink_grpc.models.json_value import to_json
 from protolink_grpc.models.session import (
     DEFAULT_THREAD,
-    Session,
-    SessionCreated,
     SessionEvent,
     SessionItem,
     SessionPage,
-    SessionUpdated,
-    Thread,
-    ThreadStarted,
     Turn,
-    TurnEnded,
-    TurnPromoted,
-    TurnStarted,
     TurnState,
     TurnSubmitted,
 )
@@ -41,21 +39,7 @@ from protolink_grpc.models.task import Task
 
 T = TypeVar("T")
 
-EVENT_TYPES: Final[dict[type, str]] = {
-    SessionCreated: "session.created",
-    SessionUpdated: "session.updated",
-    ThreadStarted: "thread.started",
-    TurnSubmitted: "turn.submitted",
-    TurnPromoted: "turn.promoted",
-    TurnStarted: "turn.started",
-    TurnEnded: "turn.ended",
-}
-"""Types of a session's own events, in the form of those of a task's events."""
-
-LABEL_CHARS: Final = 16
-"""Maximum length of a turn id at the beginning of a line; of longer ones the end is shown, which differs between UUIDs."""
-
-LAST_COLUMN_CHARS: Final = 20
+LAST_COLUMN_CHARS: Final = 12
 """Minimum width of the last column of a table, in characters."""
 
 
@@ -235,7 +219,7 @@ def interrupt(
     if settings.json:
         output.document({"turns": [asdict(each) for each in turns]})
     elif turns:
-        _show_table(("TURN", "STATE", "REASON"), [(each.turn_id, _state_of(each), each.reason) for each in turns])
+        _show_table(("TURN", "STATE", "REASON"), [(each.turn_id, state_of(each), each.reason) for each in turns])
     else:
         output.note("note", f"turn {turn} has already ended" if turn else "there was no active turn")
 
@@ -281,7 +265,7 @@ def start_thread(settings: Settings, agent: str, session_id: str, thread_id: str
     if settings.json:
         output.document(asdict(thread))
     else:
-        created = _moment(thread.created_at)
+        created = moment(thread.created_at)
         _show_fields([("Thread", thread.thread_id), ("Title", thread.title), ("Created", created)])
 
 
@@ -330,7 +314,7 @@ def _hint(settings: Settings, agent: str, session_id: str, error: CommandError) 
     return ""
 
 
-# -- Text ------------------------------------------------------------------------------------------------------------------
+# -- Printing --------------------------------------------------------------------------------------------------------------
 
 
 def _show_fields(fields: Sequence[tuple[str, str]]) -> None:
@@ -356,78 +340,6 @@ def _without(document: dict[str, Any], *names: str) -> dict[str, Any]:
     return {name: value for name, value in document.items() if name not in names}
 
 
-def _state_of(turn: Turn) -> str:
-    """Return the result of a turn, or its state before its end."""
-    return str(turn.state if turn.result is None else turn.result)
-
-
-def _moment(time: str | None) -> str:
-    return f"{time} ({time_ago(time)})" if time else ""
-
-
-def turn_fields(turn: Turn) -> list[tuple[str, str]]:
-    """Return the fields of a turn."""
-    return [
-        ("Turn", turn.turn_id),
-        ("Thread", turn.thread_id),
-        ("Task", turn.task_id),
-        ("State", _state_of(turn)),
-        ("Reason", turn.reason),
-    ]
-
-
-def session_fields(session: Session) -> list[tuple[str, str]]:
-    """Return the fields of a session."""
-    return [
-        ("Session", session.session_id),
-        ("Title", session.title),
-        ("Archived", "yes" if session.archived else ""),
-        ("Metadata", to_json(session.metadata) if session.metadata else ""),
-        ("Turns", str(session.turn_count)),
-        ("Position", str(session.position)),
-        ("Created", _moment(session.created_at)),
-        ("Changed", _moment(session.updated_at)),
-    ]
-
-
-def session_tables(page: SessionPage, thread_id: str = "") -> Iterator[tuple[str, Sequence[str], list[Sequence[str]]]]:
-    """Yield title, heads and rows of tables: the threads, and for each thread its queue and its turns on the page.
-
-    Args:
-        thread_id: Only the queue and the turns of this thread; empty means all threads.
-    """
-    session = page.session
-    heads: Sequence[str] = ("THREAD", "ACTIVE", "QUEUED", "CREATED", "TITLE")
-    yield "Threads", heads, [_thread_row(session, each) for each in session.threads]
-    shown = [each.thread_id for each in session.threads if thread_id in ("", each.thread_id)]
-    for name in shown:
-        queue = [each for each in session.open_turns if each.thread_id == name and each.state is TurnState.QUEUED]
-        rows: list[Sequence[str]] = [
-            (str(place), each.turn_id, time_ago(each.created_at or ""), str(each.when_busy))
-            for place, each in enumerate(queue, 1)
-        ]
-        if rows:
-            yield f"Queue of thread {name}", ("ORDER", "TURN", "SUBMITTED", "POLICY"), rows
-    for name in shown:
-        rows = [_turn_row(each) for each in page.turns if each.thread_id == name]
-        if rows:
-            yield f"Turns of thread {name}", ("TURN", "STATE", "SUBMITTED", "ENDED", "REASON"), rows
-
-
-def _thread_row(session: Session, thread: Thread) -> Sequence[str]:
-    states = [each.state for each in session.open_turns if each.thread_id == thread.thread_id]
-    active, queued = states.count(TurnState.ACTIVE), states.count(TurnState.QUEUED)
-    created = time_ago(thread.created_at) if thread.created_at else ""
-    return thread.thread_id, str(active), str(queued), created, thread.title
-
-
-def _turn_row(turn: Turn) -> Sequence[str]:
-    ended = ""
-    if turn.created_at and turn.ended_at:
-        ended = f"after {span(micros_from_iso(turn.ended_at) - micros_from_iso(turn.created_at))}"
-    return turn.turn_id, _state_of(turn), time_ago(turn.created_at or ""), ended, turn.reason
-
-
 def _show_item(settings: Settings, item: SessionItem, labels: dict[str, str]) -> None:
     """Print one event of a session's stream.
 
@@ -443,52 +355,4 @@ def _show_item(settings: Settings, item: SessionItem, labels: dict[str, str]) ->
     elif isinstance(event, RunEvent):
         output.json_line({"position": item.position, "event": event.to_dict()})
     else:
-        output.json_line({"position": item.position, "session_event": _session_event_dict(event)})
-
-
-def _session_event_dict(event: SessionEvent) -> dict[str, Any]:
-    payload = {} if event.payload is None else asdict(event.payload)
-    return {"type": _type_of(event), "created_at": event.created_at, "payload": payload}
-
-
-def _type_of(event: SessionEvent) -> str:
-    return EVENT_TYPES.get(type(event.payload), "session.unknown")
-
-
-def item_line(item: SessionItem, labels: dict[str, str]) -> str:
-    """Format an event of a session's stream: `#12 12:03:11 train task.submitted and a train`.
-
-    The word after the time is the turn, or `-` for an event of the session itself.
-
-    Args:
-        labels: For each task the id of its turn.
-    """
-    event = item.event
-    if isinstance(event, RunEvent):
-        head = f"{clock(event.timestamp)} {_label(labels.get(event.task_id, event.task_id))} {event.type}"
-        return output.one_line(f"#{item.position} {head} {event_detail(event)}", 200)
-    head = f"{clock(event.created_at)} {_label(getattr(event.payload, 'turn_id', '')) or '-'} {_type_of(event)}"
-    return output.one_line(f"#{item.position} {head} {_session_detail(event)}", 200)
-
-
-def _label(turn_id: str) -> str:
-    return turn_id if len(turn_id) <= LABEL_CHARS else f"…{turn_id[-8:]}"
-
-
-def _session_detail(event: SessionEvent) -> str:
-    match event.payload:
-        case SessionCreated(title=title):
-            return title
-        case SessionUpdated(title=title, archived=archived):
-            return f"{'archived ' if archived else ''}{title}"
-        case ThreadStarted(thread_id=thread_id, title=title):
-            return f"{thread_id} {title}"
-        case TurnSubmitted() as turn:
-            place = "" if not turn.queued else ", first in the queue" if turn.first else ", queued"
-            return f"{turn.turn_id} in thread {turn.thread_id}{place}, task {turn.task_id}"
-        case TurnEnded(turn_id=turn_id, result=result, reason=reason):
-            return f"{turn_id} {result} {reason}"
-        case TurnPromoted(turn_id=turn_id) | TurnStarted(turn_id=turn_id):
-            return turn_id
-        case _:
-            return ""
+        output.json_line({"position": item.position, "session_event": session_event_dict(event)})

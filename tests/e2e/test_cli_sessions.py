@@ -14,7 +14,8 @@ from cli_world import Done, Running, plgrpc, running
 
 from protolink_grpc import Agent, AgentCard, AgentClient, Message, Principal, Registry, ServerOptions, Task
 from protolink_grpc.cli.app import main
-from protolink_grpc.cli.session_commands import EVENT_TYPES
+from protolink_grpc.cli.session_text import EVENT_TYPES
+from protolink_grpc.models.ids import new_uuid
 from protolink_grpc.models.session import SessionPayload
 
 
@@ -259,12 +260,28 @@ def test_a_session_is_shown_with_threads_results_and_times_within_80_columns(url
     threads, default, aside = shown.out.split("\n\n")[1:]
     assert [line.split()[0] for line in threads.splitlines()] == ["Threads:", "THREAD", "default", "side"]
     assert default.splitlines()[0] == "Turns of thread default:"
-    assert default.splitlines()[2].split()[1] == "completed"
-    assert " after " in default.splitlines()[2]
-    assert aside.splitlines()[2].split()[:2] == ["question", "input-required"]
+    assert default.splitlines()[1].split() == ["TURN", "SUBMITTED", "TOOK", "STATE"]
+    assert default.splitlines()[2].split()[-1] == "completed"
+    assert default.splitlines()[2].split()[-2] in ("ms", "s")
+    turn, *_, state = aside.splitlines()[2].split()
+    assert (turn, state) == ("question", "input-required")
     only = plgrpc("session", "show", url, "shown", "--thread", "side")
     assert "Turns of thread default" not in only.out
     assert "Turns of thread side" in only.out
+
+
+def test_long_titles_and_reasons_are_shortened_to_80_columns(url: str) -> None:
+    session, turn = new_uuid(), new_uuid()
+    submit(url, session, "hold long", "--turn-id", turn)
+    assert plgrpc("session", "interrupt", url, session, "--reason", "much too slow " * 10).code == 0
+    with running("session", "watch", url, session) as process:
+        read_until(process, "turn.ended")
+    plgrpc("session", "update", url, session, "--title", "A trip to Athens " * 10, "--archive")
+    shown = plgrpc("session", "show", url, session).out.partition("\n\n")[2].splitlines()
+    listed = plgrpc("session", "list", url, "--archived").out.splitlines()
+    assert f"{turn}  " in shown[-1]
+    assert " canceled: much" in shown[-1]
+    assert max(map(len, shown + listed)) <= 80
 
 
 def test_the_turns_of_a_session_are_shown_page_by_page_and_as_one_document(url: str) -> None:
