@@ -37,8 +37,12 @@ def run_demo(work: Callable[[Console], Coroutine[Any, Any, int]]) -> int:
     except asyncio.CancelledError:
         print("terminated", file=sys.stderr)
         return 143
-    except (MeshError, ProtolinkError, OSError) as error:
+    except (MeshError, ProtolinkError) as error:
         print(f"error: {error}", file=sys.stderr)
+        return 1
+    except OSError as error:
+        text = f"{error.filename}: {error.strerror}" if error.filename else error
+        print(f"error: {text}", file=sys.stderr)
         return 1
 
 

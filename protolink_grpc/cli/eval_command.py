@@ -116,6 +116,11 @@ async def _open_agent(settings: Settings, options: EvaluationOptions) -> Agent |
         return agent
     if options.store:
         raise usage_error("--store is for an Agent of a module", "an agent at a URL has its own store")
+    if not is_address(target) and not settings.registry:
+        raise usage_error(
+            f"{target!r} is not a URL, and no registry is set to look up the name",
+            f"for an Agent of a module, pass MODULE:AGENT, for instance {target.removesuffix('.py')}:agent",
+        )
     return AgentClient(
         "grpc",
         url=target if "://" in target else await url_of(settings, target),

@@ -6,7 +6,7 @@ import typer
 
 from protolink_grpc.cli.settings import JsonOption, Settings, with_settings
 
-run_app = typer.Typer(help="List, report, replay and trace runs.", rich_markup_mode=None)
+run_app = typer.Typer(help="List, report, replay, trace and compare runs.", rich_markup_mode=None)
 
 StoreOption = Annotated[
     str, typer.Option("--store", metavar="FILE", help="SQLite file that stores the tasks, instead of an agent.")

@@ -58,7 +58,8 @@ def _lines(found: RunReportDiff, reports: tuple[RunReport, RunReport], runs: tup
         state = "" if report.final_task is None else f", {report.final_task.state}"
         yield output.one_line(f"{mark} {name} ({len(report.events)} events{state})", WIDTH)
     yield ""
-    yield f"The runs part after {found.first.index} equal events:"
+    equal = found.first.index
+    yield f"The runs part after {equal} equal events:" if equal else "The runs part at their first events:"
     yield from _first_lines(found.first)
     for section in found.changed_sections:
         differences = [each for each in found.differences if each.section == section]

@@ -1,5 +1,6 @@
 """Generated stubs of users over a client: with its channel, credentials, retries, trace headers and typed errors."""
 
+import re
 import time
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Mapping
 from contextlib import aclosing
@@ -22,7 +23,7 @@ from protolink_grpc.client.channel import (
 )
 from protolink_grpc.client.stub_calls import Note, StreamCall, UnaryCall, ignore_attempts
 from protolink_grpc.client.uploads import Requests, call_upload
-from protolink_grpc.errors import DeadlineExceededError, ProtolinkError, UnimplementedError
+from protolink_grpc.errors import DeadlineExceededError, InvalidArgumentError, ProtolinkError, UnimplementedError
 from protolink_grpc.models.ids import new_uuid
 from protolink_grpc.net.address import Address, Endpoint
 from protolink_grpc.wire.typed_calls import REQUEST_ID, TASK_ID
@@ -180,6 +181,8 @@ class UnaryMethod:
     async def _retry(self, method: Any, request: Any, timeout: float | None, own: tuple[Entry, ...]) -> Any:
         limit = self._timeout_s if timeout is None else timeout
         made = _with_metadata(method, own)
+        if not self._takes_stream:
+            _check_message(request)
         async with typed_errors(self._address):
             if not self._takes_stream:
                 return await call_unary(made, request, self._address, self._options, limit)
@@ -230,6 +233,7 @@ class StreamMethod:
     ) -> AsyncGenerator[Any, None]:
         """As `call`. `observer` learns the metadata of the response, and whether the request was sent."""
         own, received, is_task = _with_request_id(metadata), 0, False
+        _check_message(request)
         backoff = Backoff(self._options.outage_s, streams=True)
         end = None if timeout is None else time.monotonic() + timeout
         while True:
@@ -308,10 +312,35 @@ class CallObserver:
 
 
 def _with_request_id(metadata: Metadata) -> tuple[Entry, ...]:
-    own = tuple(metadata or ())
-    if any(key.lower() == REQUEST_ID for key, _ in own):
+    """Return the metadata of a call with a request id. Raises InvalidArgumentError for an entry that gRPC cannot send."""
+    own = tuple(_read_entry(each) for each in metadata or ())
+    if any(key == REQUEST_ID for key, _ in own):
         return own
     return (*own, (REQUEST_ID, new_uuid()))
+
+
+_KEY = re.compile(r"[a-z0-9_.-]+")
+
+
+def _read_entry(given: Any) -> Entry:
+    if not isinstance(given, tuple | list) or len(given) != 2:
+        raise InvalidArgumentError("must be pairs of a key and a value", field="metadata")
+    key, value = given
+    name = key.lower() if isinstance(key, str) else ""  # gRPC accepts only lower-case keys
+    if not _KEY.fullmatch(name):
+        raise InvalidArgumentError(f"{key!r} is not a key of gRPC metadata", field="metadata")
+    if name.endswith("-bin"):
+        if not isinstance(value, bytes):
+            raise InvalidArgumentError(f"the value of {name} must be bytes", field="metadata")
+    elif not isinstance(value, bytes) and not (isinstance(value, str) and value.isascii() and value.isprintable()):
+        raise InvalidArgumentError(f"the value of {name} must be printable ASCII", field="metadata")
+    return name, value
+
+
+def _check_message(request: Any) -> None:
+    # grpc.aio logs an error of a serializer, and then sends an empty message.
+    if not isinstance(request, Message):
+        raise InvalidArgumentError(f"must be a message of protobuf, not {type(request).__name__}", field="request")
 
 
 def _with_metadata(method: Any, own: tuple[Entry, ...]) -> Callable[..., Any]:

@@ -155,7 +155,7 @@ def _to_score(name: str, result: Any) -> EvaluationScore:
         return replace(result, name=name)
     if isinstance(result, bool | int | float):
         return EvaluationScore(name, float(result))
-    raise TypeError(f"a scorer returns a bool, a number from 0 to 1 or an EvaluationScore, not {type(result).__name__}")
+    raise TypeError(f"returned {type(result).__name__}, not a bool, a number from 0 to 1 or an EvaluationScore")
 
 
 _MISSING: Any = object()

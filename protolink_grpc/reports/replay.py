@@ -81,7 +81,10 @@ def _read_file(path: Path) -> RunReport:
             opening = {}  # the first line of an indented document
         if "events" in opening or not opening:
             file.seek(0)
-            return RunReport.from_json(file.read(), field=path.name)
+            document = read_json_object(file.read(), path.name)
+            if "events" not in document:  # otherwise any JSON object would be an empty report
+                raise InvalidArgumentError("must be a report, with `events`", field=path.name)
+            return RunReport.from_dict(document)
         rest = (
             read_json_object(line, f"{path.name} line {number}") for number, line in enumerate(file, 2) if line.strip()
         )

@@ -166,6 +166,12 @@ def test_wrong_options_are_usage_errors(shop: Path, arguments: list[str], error:
     assert done.err.startswith(error)
 
 
+def test_a_module_without_its_agent_is_a_usage_error_with_a_hint(shop: Path) -> None:
+    done = evaluated(shop, target="shop.py")
+    assert done.code == 2
+    assert done.err.endswith("hint: for an Agent of a module, pass MODULE:AGENT, for instance shop:agent\n")
+
+
 def test_an_invalid_line_of_the_cases_is_named(shop: Path) -> None:
     (shop / "cases.jsonl").write_text('{"input": "a"}\n{"inptu": "b"}\n')
     done = evaluated(shop)

@@ -270,10 +270,18 @@ def test_two_runs_are_shown_where_they_part_in_80_columns(
         assert (done.code, done.err) == (1, "")
         lines = done.out.splitlines()
         assert max(map(len, lines)) <= 80
-        assert lines[3] == "The runs part after 0 equal events:"
+        assert lines[3] == "The runs part at their first events:"
         assert lines[4] == "- #1 task.submitted a room"
         assert "+ #1 task.submitted a tent" in lines
         assert lines[-2:] == ["Input:", "  user message #1 parts[0].content: a room -> a tent"]
+
+
+def test_a_file_that_is_no_report_is_not_an_empty_run(cli: Callable[..., Done], tmp_path: Path) -> None:
+    file = tmp_path / "evaluation.json"
+    file.write_text('{\n  "version": "1",\n  "samples": []\n}\n')
+    done = cli("diff", str(file), str(file))
+    assert (done.code, done.out) == (2, "")
+    assert "is neither a report nor an export: evaluation.json: must be a report, with `events`" in done.err
 
 
 def test_ignored_sections_make_runs_equal(cli: Callable[..., Done], world: World, other_task: Task) -> None:

@@ -15,7 +15,7 @@ from mcp_world import free_port
 from orders_world import OrdersServicer, pb, pb_grpc, shop, target
 
 from protolink_grpc import Agent, AgentClient, RemoteError, SQLiteStore, Task
-from protolink_grpc.errors import UnavailableError, UnimplementedError
+from protolink_grpc.errors import InvalidArgumentError, UnavailableError, UnimplementedError
 from protolink_grpc.models.events import ActionEnded, ActionRequested
 
 ENDLESS_BEGAN, ENDLESS_ENDED = asyncio.Event(), asyncio.Event()
@@ -54,6 +54,37 @@ async def test_a_unary_call_has_metadata_and_a_status(stub: Any) -> None:
     assert dict(await call.trailing_metadata())["x-cost"] == "7"
     assert (await call.code(), await call.details()) == (grpc.StatusCode.OK, "")
     assert (await call).order == "tea for anonymous"  # made once
+
+
+@pytest.mark.parametrize(
+    ("metadata", "error"),
+    [
+        ({"x-a": "b"}, "metadata: must be pairs of a key and a value"),
+        ((("x a", "b"),), "metadata: 'x a' is not a key of gRPC metadata"),
+        ((("x-a", 1),), "metadata: the value of x-a must be printable ASCII"),
+        ((("x-a", "é"),), "metadata: the value of x-a must be printable ASCII"),
+        ((("x-a-bin", "b"),), "metadata: the value of x-a-bin must be bytes"),
+    ],
+)
+async def test_metadata_that_grpc_cannot_send_are_an_invalid_argument(agent: Agent, metadata: Any, error: str) -> None:
+    ours = AgentClient(url=agent.card.url).stub(pb_grpc.OrdersStub)
+    with pytest.raises(InvalidArgumentError) as caught:
+        await ours.Place(pb.PlaceRequest(item="tea"), metadata=metadata)
+    assert str(caught.value) == error
+
+
+async def test_keys_of_metadata_are_sent_in_lower_case(agent: Agent) -> None:
+    ours = AgentClient(url=agent.card.url).stub(pb_grpc.OrdersStub)
+    call = ours.Place(pb.PlaceRequest(item="tea"), metadata=(("X-Task-Id", "01920000-0000-7000-8000-000000000002"),))
+    assert dict(await call.initial_metadata())["x-task-id"] == "01920000-0000-7000-8000-000000000002"
+
+
+async def test_a_request_that_is_not_a_message_is_not_sent_as_an_empty_one(agent: Agent) -> None:
+    ours = AgentClient(url=agent.card.url).stub(pb_grpc.OrdersStub)
+    with pytest.raises(InvalidArgumentError, match=r"^request: must be a message of protobuf, not str$"):
+        await ours.Place("tea")
+    with pytest.raises(InvalidArgumentError, match=r"^request: "):
+        await anext(ours.Follow({"steps": 1}))
 
 
 async def test_a_failed_call_has_the_status_of_the_method(stub: Any) -> None:
