@@ -73,7 +73,7 @@ class AgentRuntimeView:
 
     # -- A task alone ----------------------------------------------------------------------------------------------------
 
-    def _of_whole_task(self, event: RunEvent) -> "Iterator[tuple[_Source, str, Record]]":
+    def _of_whole_task(self, event: RunEvent) -> Iterator[tuple[_Source, str, Record]]:
         """Convert an event, and the turn's begin and end, which are computed from it."""
         source, payload = _source_of(event), event.payload
         turn_id = f"{event.task_id}/turn/{self._turn_count}"
@@ -92,7 +92,7 @@ class AgentRuntimeView:
         known = self._tasks.get(task_id)
         return "" if known is None else known.thread_id
 
-    def _of_task_event(self, event: RunEvent) -> "Iterator[tuple[_Source, str, Record]]":
+    def _of_task_event(self, event: RunEvent) -> Iterator[tuple[_Source, str, Record]]:
         task = self._tasks.setdefault(event.task_id, TaskRecords())
         source = _source_of(event)
         for kind, more in task.records(event):
@@ -202,7 +202,7 @@ def _runtime_id(agent_name: str) -> str:
     return f"protolink-grpc/{agent_name or UNKNOWN}"
 
 
-def _number(position: int, found: "Iterable[tuple[_Source, str, Record]]") -> Iterator[Record]:
+def _number(position: int, found: Iterable[tuple[_Source, str, Record]]) -> Iterator[Record]:
     """Put the records of one position into the envelope."""
     seen: Counter[str] = Counter()
     for index, (source, kind, more) in enumerate(found):

@@ -1,0 +1,152 @@
+"""The records of a real session follow the rules of the Agent Runtime contract: ids, order, and pairs of begin and end."""
+
+import asyncio
+from contextlib import aclosing
+from typing import Any
+
+from protolink_grpc import (
+    Agent,
+    AgentCard,
+    AgentClient,
+    Approval,
+    Approvals,
+    ApprovalState,
+    CapabilityPolicy,
+    MockLLM,
+    Task,
+    TurnState,
+)
+from protolink_grpc.reports import SessionExport
+
+WAIT_S = 30.0
+"""Bound of what must happen soon; reached only by a failure."""
+
+Record = dict[str, Any]
+
+IDS = {
+    "tool": {"threadId", "turnId", "taskId", "runId", "stepId", "toolCallId", "spanId"},
+    "permission": {"threadId", "turnId", "taskId", "toolCallId"},
+    "action": {"threadId", "turnId", "taskId", "toolCallId", "actionId"},
+    "model": {"threadId", "turnId", "taskId", "stepId", "modelRequestId"},
+    "cost": {"threadId", "turnId", "modelRequestId"},
+    "turn": {"threadId", "turnId", "taskId"},
+    "queue": {"threadId", "turnId", "queueId"},
+    "task": {"threadId", "turnId", "taskId"},
+    "thread": {"threadId"},
+}
+"""The ids that records need, by the first word of their types. All need those of the envelope."""
+
+ENVELOPE = {"type", "eventId", "timestamp", "sequence", "schemaVersion", "runtimeId", "sessionId", "payload", "refs"}
+
+
+def check(records: list[Record]) -> None:
+    """Check the rules for a session in which no work is open."""
+    sequences = [record["sequence"] for record in records]
+    assert sequences == sorted(set(sequences))
+    assert len({record["eventId"] for record in records}) == len(records)
+    for record in records:
+        missing = (ENVELOPE | IDS.get(record["type"].split(".")[0], set())) - record.keys()
+        assert not missing, record
+    check_pairs(records, "toolCallId", "tool.started", ("tool.result", "tool.failed"))
+    check_pairs(records, "actionId", "action.required", ("action.resolved",))
+    check_pairs(records, "actionId", "permission.requested", ("permission.resolved",))
+    check_pairs(records, "modelRequestId", "model.requested", ("model.completed", "model.failed"))
+    check_pairs(records, "attemptId", "task.attempt.started", ("task.attempt.completed", "task.attempt.failed"))
+    check_pairs(records, "turnId", "turn.submitted", ("turn.completed", "turn.failed"))
+    for turn_id in {record["turnId"] for record in records if "turnId" in record}:
+        kinds = [record["type"] for record in records if record.get("turnId") == turn_id]
+        assert kinds[0] == "turn.submitted", kinds
+        assert [each for each in kinds if each != "queue.changed"][-1] in ("turn.completed", "turn.failed"), kinds
+        assert kinds.count("turn.started") <= 1, kinds
+    for call_id in {record["toolCallId"] for record in records if "toolCallId" in record}:
+        kinds = [record["type"] for record in records if record.get("toolCallId") == call_id]
+        assert kinds[:2] == ["permission.evaluated", "tool.started"], kinds
+        assert kinds[-1] in ("tool.result", "tool.failed"), kinds
+
+
+def check_pairs(records: list[Record], key: str, begin: str, ends: tuple[str, ...]) -> None:
+    """Check that each begin has exactly one end, which comes later, and that no end is without a begin."""
+    is_open: dict[str, bool] = {}
+    for record in records:
+        if record["type"] == begin:
+            assert record[key] not in is_open, record
+            is_open[record[key]] = True
+        elif record["type"] in ends:
+            assert is_open.get(record[key]), record
+            is_open[record[key]] = False
+    assert not any(is_open.values()), (begin, is_open)
+
+
+def clerk() -> Agent:
+    card = AgentCard(name="clerk", description="books", url="runtime://records-of-sessions")
+    policy = CapabilityPolicy({"money.spend": "ask", "money.burn": "deny"})
+    script = [{"type": "tool_call", "tool": "look", "args": {"city": "Lyon"}}, "sunny"]
+    agent = Agent(card, policy=policy, approvals=Approvals(), llm=MockLLM(sequential_responses=script), grace_s=0.1)
+
+    @agent.tool(capabilities=["money.spend"])
+    def book(nights: int) -> str:
+        return f"{nights} nights"
+
+    @agent.tool(capabilities=["money.burn"])
+    def burn() -> str:
+        return "burnt"
+
+    @agent.tool
+    def look(city: str) -> str:
+        return f"{city} in the sun"
+
+    return agent
+
+
+async def test_the_records_of_a_session_with_approvals_denials_and_an_interrupt_follow_the_rules() -> None:
+    async with asyncio.timeout(WAIT_S), clerk() as agent:
+        client = AgentClient(url=agent.card.url, timeout=WAIT_S)
+        sessions = client.sessions
+        asked = client.watch_approvals()
+
+        async def call(turn_id: str, tool: str, **arguments: Any) -> None:
+            await sessions.submit("s", Task.create_tool_call(tool, arguments), turn_id=turn_id)
+
+        async def next_open() -> Approval:
+            """The next approval that waits for an answer; the stream has the answered ones, too."""
+            while (approval := await anext(asked)).state is not ApprovalState.PENDING:
+                pass
+            return approval
+
+        async def end_of(turn_id: str) -> None:
+            async for _ in sessions.stream("s", turn_id):
+                pass
+
+        async with aclosing(asked):
+            await call("approved", "book", nights=2)
+            await call("burn", "burn")
+            await client.respond_approval(None, await next_open(), True)
+            await call("refused", "book", nights=3)
+            await client.respond_approval(None, await next_open(), False, reason="too long")
+            await end_of("refused")
+            await call("interrupted", "book", nights=4)
+            await call("removed", "look", city="Nice")
+            await next_open()
+            await sessions.interrupt("s", clear_queue=True)
+            await end_of("interrupted")
+        await sessions.submit("s", "how is the weather?", turn_id="model")
+        await end_of("model")
+        page = await sessions.get("s")
+        assert {turn.state for turn in page.turns} == {TurnState.ENDED}
+        export, records = SessionExport("s", "clerk"), list[Record]()
+        async with aclosing(sessions.subscribe("s")) as items:
+            async for item in items:
+                records += export.records([item])
+                if item.position == page.session.position:
+                    break
+    check(records)
+    decisions = [record["payload"]["decision"] for record in records if record["type"] == "action.resolved"]
+    assert decisions == ["allow", "deny", "cancelled"]
+    failed = {record["turnId"]: record["payload"] for record in records if record["type"] == "tool.failed"}
+    assert {turn_id: payload["status"] for turn_id, payload in failed.items()} == {
+        "burn": "denied",
+        "refused": "denied",
+        "interrupted": "cancelled",
+    }
+    ends = {record["turnId"]: record["payload"]["status"] for record in records if record["type"] == "turn.failed"}
+    assert (ends["interrupted"], ends["removed"]) == ("cancelled", "cancelled")
