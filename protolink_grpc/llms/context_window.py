@@ -160,7 +160,7 @@ class ContextWindow:
         for message in messages:
             if message.role == "user" or not self._turns:
                 self._turns.append([])
-            entry = self._entry(message, is_history=True)
+            entry = self._build_entry(message, is_history=True)
             self._turns[-1].append(entry)
             self._meter.history_tokens += entry.tokens
             self._meter.last_message = message.id
@@ -175,13 +175,13 @@ class ContextWindow:
 
     def add(self, message: LLMMessage, *, is_rendered: bool = False, is_read: bool = False) -> None:
         """Add a message to the current round."""
-        entry = self._entry(message, is_history=False, is_rendered=is_rendered)
+        entry = self._build_entry(message, is_history=False, is_rendered=is_rendered)
         entry.is_read = is_read
         self._rounds[-1].append(entry)
         self._meter.turn_tokens += entry.tokens
         self._meter.turn_messages += 1
 
-    def _entry(self, message: LLMMessage, *, is_history: bool, is_rendered: bool = False) -> _Entry:
+    def _build_entry(self, message: LLMMessage, *, is_history: bool, is_rendered: bool = False) -> _Entry:
         shown = message if is_rendered else self._render(message)
         entry = _Entry(shown, self._meter.count(shown), message.id, is_history)
         if message.role == "tool":

@@ -66,7 +66,7 @@ async def answer(
     messages = fit_media(request.messages, refuse, provider=provider.name, model=connection.model.model_name)
     request = replace(request, messages=messages)
     names = wire_names(request)
-    schema, is_wrapped = _schema(connection, provider, request)
+    schema, is_wrapped = _choose_schema(connection, provider, request)
     opening = connection.model.request_stream(
         to_messages(request, names),
         cast(ModelSettings, dict(settings)),  # a TypedDict of the common settings; further ones are allowed
@@ -87,7 +87,7 @@ async def answer(
             # Not around the loop: the caller's own time between two pieces does not count.
             async with asyncio.timeout_at(until):
                 event = await anext(events, None)
-            text = thought.rest() if event is None else thought.feed(_text(event))
+            text = thought.rest() if event is None else thought.feed(_text_of(event))
             if text:
                 pieces.append(text)
                 if not is_wrapped:
@@ -98,7 +98,7 @@ async def answer(
         if is_wrapped and whole:
             whole = unwrap_answer(whole)
             yield TextChunk(whole)
-        response = _response(whole, stream.get(), names)
+        response = _to_response(whole, stream.get(), names)
     if provider.finish_reason and not response.finish_reason:
         raise ModelUnavailableError(
             f"the provider's answer was cut off ({provider.name})",
@@ -108,7 +108,9 @@ async def answer(
     yield response
 
 
-def _schema(connection: Connection, provider: Provider, request: ModelRequest) -> tuple[dict[str, Any] | None, bool]:
+def _choose_schema(
+    connection: Connection, provider: Provider, request: ModelRequest
+) -> tuple[dict[str, Any] | None, bool]:
     """Return the schema for this provider and this model to enforce, or None, and whether it is that of `wrap_schema`."""
     schema = request.output_schema
     if schema is None or not connection.model.profile.get("supports_json_schema_output"):
@@ -122,7 +124,7 @@ def _schema(connection: Connection, provider: Provider, request: ModelRequest) -
     return sent, is_wrapped
 
 
-def _text(event: theirs.ModelResponseStreamEvent) -> str:
+def _text_of(event: theirs.ModelResponseStreamEvent) -> str:
     """The text of a stream event; empty for reasoning and tool calls."""
     match event:
         case theirs.PartStartEvent(part=theirs.TextPart(content=text)):
@@ -133,8 +135,8 @@ def _text(event: theirs.ModelResponseStreamEvent) -> str:
             return ""
 
 
-def _response(text: str, whole: theirs.ModelResponse, names: WireNames) -> ModelResponse:
-    calls = tuple(_call(part, names) for part in whole.parts if isinstance(part, theirs.ToolCallPart))
+def _to_response(text: str, whole: theirs.ModelResponse, names: WireNames) -> ModelResponse:
+    calls = tuple(_to_call(part, names) for part in whole.parts if isinstance(part, theirs.ToolCallPart))
     # Reasons that pydantic-ai does not know keep the provider's name.
     reason = whole.finish_reason or str((whole.provider_details or {}).get("finish_reason") or "")
     if reason == "tool_call" or (calls and reason == "stop"):
@@ -144,10 +146,10 @@ def _response(text: str, whole: theirs.ModelResponse, names: WireNames) -> Model
         for part in whole.parts
         if isinstance(part, theirs.FilePart) and part.content.data
     )
-    return ModelResponse(text, calls, _usage(whole.usage), reason, whole.model_name or "", files)
+    return ModelResponse(text, calls, _to_usage(whole.usage), reason, whole.model_name or "", files)
 
 
-def _call(part: theirs.ToolCallPart, names: WireNames) -> ModelToolCall:
+def _to_call(part: theirs.ToolCallPart, names: WireNames) -> ModelToolCall:
     name, arguments = names.ours(part.tool_name), part.args or {}
     if isinstance(arguments, dict):
         return ModelToolCall(name, arguments, part.tool_call_id)
@@ -160,7 +162,7 @@ def _call(part: theirs.ToolCallPart, names: WireNames) -> ModelToolCall:
     return ModelToolCall(name, call_id=part.tool_call_id, raw=arguments)
 
 
-def _usage(usage: RequestUsage) -> ModelUsage:
+def _to_usage(usage: RequestUsage) -> ModelUsage:
     # pydantic-ai reports zero if the provider sent no usage; every prompt has tokens.
     if not usage.input_tokens:
         return ModelUsage(None, usage.output_tokens or None)

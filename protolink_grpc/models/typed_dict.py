@@ -32,19 +32,19 @@ def readable(hint: Any, namespace: dict[str, Any]) -> Any:
     """The same type with each TypedDict in it, at any depth, in the form that pydantic reads."""
     if sys.version_info >= (3, 12):
         return hint
-    return _converted(hint, namespace, {})
+    return _convert(hint, namespace, {})
 
 
-def _converted(hint: Any, namespace: dict[str, Any], seen: dict[Any, Any]) -> Any:
+def _convert(hint: Any, namespace: dict[str, Any], seen: dict[Any, Any]) -> Any:
     if is_typeddict(hint) and type(hint).__module__ == "typing":
         return seen.get(hint) or _clone(hint, namespace, seen)
     origin, args = get_origin(hint), get_args(hint)
     if origin in (None, Literal, collections.abc.Callable):
         return hint
     if origin is Annotated:
-        inner = _converted(args[0], namespace, seen)
+        inner = _convert(args[0], namespace, seen)
         return hint if inner is args[0] else Annotated[(inner, *hint.__metadata__)]
-    converted = tuple(_converted(arg, namespace, seen) for arg in args)
+    converted = tuple(_convert(arg, namespace, seen) for arg in args)
     if all(new is old for new, old in zip(converted, args, strict=True)):
         return hint
     if origin in (Union, types.UnionType):
@@ -64,5 +64,5 @@ def _clone(cls: Any, namespace: dict[str, Any], seen: dict[Any, Any]) -> Any:
             hint = get_args(hint)[0]  # noqa: PLW2901 - the qualifier is put back below
         else:
             qualifier = Required if key in cls.__required_keys__ else NotRequired
-        clone.__annotations__[key] = qualifier[_converted(hint, namespace, seen)]
+        clone.__annotations__[key] = qualifier[_convert(hint, namespace, seen)]
     return clone

@@ -135,6 +135,18 @@ async def test_a_hook_asks_the_model_of_its_agent_without_being_called_for_that_
     assert len(llm.requests) == 4
 
 
+async def test_a_peer_that_a_hook_asks_has_its_own_hooks() -> None:
+    judged: list[Any] = []
+    peer = Agent("peer", llm=create_llm("mock"), hooks=AgentHooks(before_complete=lambda answer: judged.append("peer")))
+
+    async def ask_peer(answer: FinalOutput) -> None:
+        judged.append(await peer.ask("Is this polite?"))
+
+    agent = Agent("a", llm=create_llm("mock"), hooks=AgentHooks(before_complete=ask_peer))
+    await agent.run_task("hello")
+    assert judged == ["peer", "This is a mock response."]
+
+
 async def test_a_question_of_a_hook_that_exceeds_the_budget_fails_the_task_with_that_reason() -> None:
     async def judge(answer: FinalOutput) -> None:
         await agent.ask("Is this polite?")

@@ -9,7 +9,7 @@ import pytest
 from llm_servers import Answer, Server, anthropic_answer, error, gemini_answer, openai_text, serving
 
 from protolink_grpc import Agent, AgentCard, AgentClient, Artifact, Message, Part, Task, TaskState
-from protolink_grpc.errors import ContentTypeNotSupportedError, ModelError
+from protolink_grpc.errors import ContentTypeNotSupportedError, ModelError, TaskExecutionError
 from protolink_grpc.llms import LLM, Media, MockLLM, ModelResponse
 from protolink_grpc.llms.factory import create_llm
 from protolink_grpc.llms.model_call import MAX_FILE_BYTES
@@ -327,6 +327,13 @@ async def test_an_image_over_a2a_reaches_the_model():
     assert response.json()["result"]["task"]["status"]["state"] == "TASK_STATE_COMPLETED"
     (image,) = llm.requests[0].messages[-1].media
     assert (image.media_type, image.data, image.name, image.part) == ("image/png", PNG, "a.png", "messages[0].parts[1]")
+
+
+async def test_the_error_of_a_question_names_an_answer_of_only_files():
+    agent = Agent("painter", llm=MockLLM(sequential_responses=[ModelResponse(files=(Media("image/png", PNG),))]))
+    with pytest.raises(TaskExecutionError, match="its answer has only files") as caught:
+        await agent.ask("Draw a house")
+    assert caught.value.task.artifacts[0].parts[0].content.data == PNG
 
 
 async def test_parts_that_tools_return_are_files_for_the_model():
