@@ -133,7 +133,6 @@ LANGUAGES = (
         lambda _: [(["mvn", "-q", "-ntp", "-f", "clients/java/pom.xml", "package", "-DskipTests"], ROOT)],
         lambda _: [str(ROOT / "clients/java/conformance.sh")],
         (("mvn", "-q", "-ntp", "package"),),
-        skips=("sessions",),
         example=lambda _: [str(ROOT / "clients/java/calculator.sh")],
     ),
     Language(

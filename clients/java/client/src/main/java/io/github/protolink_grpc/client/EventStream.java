@@ -3,9 +3,12 @@ package io.github.protolink_grpc.client;
 import io.github.protolink_grpc.v1.AgentServiceGrpc;
 import io.github.protolink_grpc.v1.GetTaskResponse;
 import io.github.protolink_grpc.v1.RunEvent;
+import io.github.protolink_grpc.v1.SessionServiceGrpc;
 import io.github.protolink_grpc.v1.StopAt;
 import io.github.protolink_grpc.v1.StreamTaskRequest;
 import io.github.protolink_grpc.v1.StreamTaskResponse;
+import io.github.protolink_grpc.v1.StreamTurnRequest;
+import io.github.protolink_grpc.v1.StreamTurnResponse;
 import io.github.protolink_grpc.v1.SubscribeTaskRequest;
 import io.github.protolink_grpc.v1.SubscribeTaskResponse;
 import io.github.protolink_grpc.v1.Task;
@@ -28,6 +31,7 @@ import java.util.function.Consumer;
 public final class EventStream extends ResumingStream<RunEvent> {
 
   private final StreamTaskRequest turn;
+  private final StreamTurnRequest.Builder sessionTurn;
   private final SubscribeTaskRequest.Builder position;
   private final Deltas deltas;
   private final List<Delta> unshown = new ArrayList<>();
@@ -44,6 +48,7 @@ public final class EventStream extends ResumingStream<RunEvent> {
   EventStream(Connection connection, StreamTaskRequest turn, Consumer<Delta> onDelta) {
     super(connection, turn.getInput().getTaskId());
     this.turn = turn.toBuilder().setDeltas(deltaMode(onDelta)).build();
+    this.sessionTurn = null;
     this.position =
         SubscribeTaskRequest.newBuilder()
             .setTaskId(turn.getInput().getTaskId())
@@ -57,16 +62,30 @@ public final class EventStream extends ResumingStream<RunEvent> {
       Connection connection, SubscribeTaskRequest subscription, Consumer<Delta> onDelta) {
     super(connection, subscription.getTaskId());
     this.turn = null;
+    this.sessionTurn = null;
     this.position = subscription.toBuilder().setDeltas(deltaMode(onDelta));
     this.deltas = new Deltas(onDelta);
     this.isPositioned = true;
+  }
+
+  /** The events of a turn of a session. */
+  EventStream(Connection connection, StreamTurnRequest turn, Consumer<Delta> onDelta) {
+    super(connection, "");
+    this.turn = null;
+    this.sessionTurn = turn.toBuilder().setDeltas(deltaMode(onDelta));
+    this.position =
+        SubscribeTaskRequest.newBuilder().setStopAt(StopAt.STOP_AT_INTERRUPTED);
+    this.deltas = new Deltas(onDelta);
   }
 
   private static DeltaMode deltaMode(Consumer<Delta> onDelta) {
     return onDelta == null ? DeltaMode.DELTA_MODE_NONE : DeltaMode.DELTA_MODE_ALL;
   }
 
-  /** Id of the task. A new task has it before the agent knows the task. */
+  /**
+   * Id of the task. A new task has it before the agent knows the task; the task of a session's turn
+   * has it after the first event.
+   */
   public String taskId() {
     return position.getTaskId();
   }
@@ -82,6 +101,14 @@ public final class EventStream extends ResumingStream<RunEvent> {
   @Override
   Responses<?, RunEvent> open() {
     hasShown = false;
+    if (sessionTurn != null) {
+      return Responses.of(
+          connection.channel(),
+          SessionServiceGrpc.getStreamTurnMethod(),
+          sessionTurn.setAfterSequence(sequence()).build(),
+          operation.options,
+          this::read);
+    }
     if (!isPositioned) {
       // Nothing was seen of it, and the same request id is the same request.
       return Responses.of(
@@ -100,6 +127,11 @@ public final class EventStream extends ResumingStream<RunEvent> {
   }
 
   private List<RunEvent> read(StreamTaskResponse response) {
+    unshown.addAll(response.getDeltasList());
+    return response.getEventsList();
+  }
+
+  private List<RunEvent> read(StreamTurnResponse response) {
     unshown.addAll(response.getDeltasList());
     return response.getEventsList();
   }

@@ -509,6 +509,11 @@ public final class ProtolinkClient implements AutoCloseable {
         Function.identity());
   }
 
+  /** The sessions of the caller with the agent: conversations whose inputs wait for each other. */
+  public Sessions sessions() {
+    return new Sessions(connection);
+  }
+
   /**
    * For generated stubs: those of the agent's typed services, and the contract's own for methods
    * that this class does not have. Calls have this client's headers, credentials and deadline; a

@@ -64,13 +64,17 @@ final class Checks {
     try (stream) {
       stream.forEachRemaining(events::add);
     }
+    expectWhole(events);
+    return events;
+  }
+
+  static void expectWhole(List<RunEvent> events) {
     List<Long> sequences = events.stream().map(RunEvent::getSequence).toList();
     expect(
         "the list of sequences",
         sequences,
         LongStream.rangeClosed(1, events.size()).boxed().toList());
     expect("whether the last event is final", events.get(events.size() - 1).getLast(), true);
-    return events;
   }
 
   static void expectCounted(List<RunEvent> events) {

@@ -123,7 +123,7 @@ final class Main {
     cases.put("tool", this::tool);
     cases.put("typed-call", new TypedCase());
     cases.put("references", this::references);
-    cases.put("sessions", this::sessions);
+    cases.put("sessions", new SessionCase(agent));
     cases.put("unknown-event", this::unknownEvent);
     cases.put("unknown-part", this::unknownPart);
     cases.put("unknown-enum", this::unknownEnum);
@@ -448,10 +448,6 @@ final class Main {
             .map(event -> event.getTaskStatus().getNewStateValue())
             .toList();
     expect("the states", states, List.of(77, TaskState.TASK_STATE_COMPLETED_VALUE));
-  }
-
-  private void sessions() {
-    throw new Skip("the client has no methods for sessions");
   }
 
   private void vectors() throws Exception {
