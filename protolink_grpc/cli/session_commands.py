@@ -55,7 +55,7 @@ class TurnSubmission:
 
 def list_sessions(settings: Settings, agent: str, *, archived: bool, limit: int, page_token: str) -> None:
     """Print one page of the caller's sessions, last changed first."""
-    page = _call(
+    page = call(
         settings,
         agent,
         "",
@@ -94,7 +94,7 @@ def show(settings: Settings, agent: str, session_id: str, *, thread: str, limit:
             raise ThreadNotFoundError(f"session {session_id} has no thread {thread}", thread_id=thread)
         return page
 
-    page = _call(settings, agent, session_id, fetch)
+    page = call(settings, agent, session_id, fetch)
     if settings.json:
         output.document(asdict(page))
         return
@@ -135,7 +135,7 @@ def submit(
         await _follow(settings, agent, session_id, turn, client, url, EventPrinter(settings, deltas, agent=agent))
         return turn, await client.get_task(turn.task_id, agent_url=url)
 
-    turn, task = _call(settings, agent, session_id, work)
+    turn, task = call(settings, agent, session_id, work)
     if task is not None:
         if not settings.json:
             show_task(task)
@@ -196,14 +196,14 @@ def watch(settings: Settings, agent: str, session_id: str, *, after: int) -> Non
             failed.hint = f"continue it with: {command}"
             raise failed from error
 
-    _call(settings, agent, session_id, work)
+    call(settings, agent, session_id, work)
 
 
 def interrupt(
     settings: Settings, agent: str, session_id: str, *, thread: str, turn: str, reason: str, clear_queue: bool
 ) -> None:
     """Cancel the open turns of a thread, or one turn, and print them."""
-    turns = _call(
+    turns = call(
         settings,
         agent,
         session_id,
@@ -226,7 +226,7 @@ def interrupt(
 
 def promote(settings: Settings, agent: str, session_id: str, turn_id: str) -> None:
     """Put a queued turn at the front of its thread's queue, and print it."""
-    turn = _call(
+    turn = call(
         settings, agent, session_id, lambda client, url: client.sessions.promote(session_id, turn_id, agent_url=url)
     )
     _show_turn(settings, turn)
@@ -234,7 +234,7 @@ def promote(settings: Settings, agent: str, session_id: str, turn_id: str) -> No
 
 def remove(settings: Settings, agent: str, session_id: str, turn_id: str) -> None:
     """Remove a turn from the queue, and print it."""
-    turn = _call(
+    turn = call(
         settings, agent, session_id, lambda client, url: client.sessions.remove(session_id, turn_id, agent_url=url)
     )
     _show_turn(settings, turn)
@@ -242,7 +242,7 @@ def remove(settings: Settings, agent: str, session_id: str, turn_id: str) -> Non
 
 def update(settings: Settings, agent: str, session_id: str, *, title: str | None, archived: bool | None) -> None:
     """Change a session and print it; None leaves a value unchanged."""
-    session = _call(
+    session = call(
         settings,
         agent,
         session_id,
@@ -256,7 +256,7 @@ def update(settings: Settings, agent: str, session_id: str, *, title: str | None
 
 def start_thread(settings: Settings, agent: str, session_id: str, thread_id: str, title: str) -> None:
     """Start a thread and print it. An empty id means a new one."""
-    thread = _call(
+    thread = call(
         settings,
         agent,
         session_id,
@@ -272,7 +272,7 @@ def start_thread(settings: Settings, agent: str, session_id: str, thread_id: str
 # -- Calls -----------------------------------------------------------------------------------------------------------------
 
 
-def _call(settings: Settings, agent: str, session_id: str, work: Callable[[AgentClient, str], Awaitable[T]]) -> T:
+def call(settings: Settings, agent: str, session_id: str, work: Callable[[AgentClient, str], Awaitable[T]]) -> T:
     """Run a command with a client and the agent's URL. Errors get hints that show what exists.
 
     Raises:
@@ -307,7 +307,7 @@ def _hint(settings: Settings, agent: str, session_id: str, error: CommandError) 
         case "THREAD_BUSY":
             return "--when-busy enqueue waits for the active turn, and --when-busy interrupt cancels it"
         case "SEQUENCE_OUT_OF_RANGE":
-            return "--after takes the position of an event; 0 is the beginning"
+            return "--after takes the number of an earlier line of this command; 0 is the beginning"
         case "UNIMPLEMENTED":
             checked = f"plgrpc doctor {agent} shows the services at this address"
             return f"agents of other systems have no sessions; {checked}"
