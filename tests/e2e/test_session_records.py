@@ -16,6 +16,7 @@ from protolink_grpc import (
     Task,
     TurnState,
 )
+from protolink_grpc.models.session import SessionItem
 from protolink_grpc.reports import SessionExport
 
 WAIT_S = 30.0
@@ -133,13 +134,14 @@ async def test_the_records_of_a_session_with_approvals_denials_and_an_interrupt_
         await end_of("model")
         page = await sessions.get("s")
         assert {turn.state for turn in page.turns} == {TurnState.ENDED}
-        export, records = SessionExport("s", "clerk"), list[Record]()
-        async with aclosing(sessions.subscribe("s")) as items:
-            async for item in items:
-                records += export.records([item])
-                if item.position == page.session.position:
-                    break
+        items = list[SessionItem]()
+        async with aclosing(sessions.subscribe("s")) as stream:
+            while len(items) < page.session.position:
+                items.append(await anext(stream))
+    records = [*SessionExport("s", "clerk").records(items)]
     check(records)
+    for place, record in enumerate(records, 1):
+        assert [*SessionExport("s", "clerk", record["sequence"]).records(items)] == records[place:]
     decisions = [record["payload"]["decision"] for record in records if record["type"] == "action.resolved"]
     assert decisions == ["allow", "deny", "cancelled"]
     failed = {record["turnId"]: record["payload"] for record in records if record["type"] == "tool.failed"}
