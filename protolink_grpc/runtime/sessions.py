@@ -5,7 +5,7 @@ releases it (see `storage.sessions`), and the process that made this append star
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 from typing import Any
@@ -528,7 +528,8 @@ class SessionService:
         segments: list[bytes] = []
         size = 0
         for entry in entries:
-            for position, frames, task_id in await reader.read(entry, after):
+            pieces = [piece for each in await reader.read(entry, after) for piece in _split(*each)]
+            for position, frames, task_id in pieces:
                 segment = encode_segment(position, frames, task_id)
                 if segments and size + len(segment) > BATCH_BYTES:
                     yield b"".join(segments), after
@@ -583,6 +584,17 @@ class _EntryReader:
             found, rest = [*found, *read[:missing]], read[missing:]
         self._ahead[task_id] = (first + count, rest)
         return found
+
+
+def _split(position: int, frames: list[bytes], task_id: str) -> Iterator[tuple[int, list[bytes], str]]:
+    """Split consecutive events into pieces of up to `BATCH_BYTES`; a larger event comes alone."""
+    begin = size = 0
+    for index, frame in enumerate(frames):
+        if index > begin and size + len(frame) > BATCH_BYTES:
+            yield position + begin, frames[begin:index], task_id
+            begin, size = index, 0
+        size += len(frame)
+    yield position + begin, frames[begin:], task_id
 
 
 def _after(after: int, position: int, frames: list[bytes], task_id: str) -> tuple[int, list[bytes], str]:

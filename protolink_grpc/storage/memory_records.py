@@ -14,8 +14,8 @@ from protolink_grpc.storage.records import Key, Kind, Records, Revisions, Where
 R = TypeVar("R")
 T = TypeVar("T")
 
-MAX_LOOSE = 10_000
-"""Maximum number of records without a task, of kinds that are dropped with tasks."""
+MAX_LOOSE = 20_000
+"""Maximum number of records without a task, of kinds that are dropped with tasks: 10,000 new sessions have two each."""
 
 NEAR_END = 16
 """How many records at the end of a list are compared before a binary search."""

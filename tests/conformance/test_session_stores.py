@@ -15,8 +15,10 @@ from protolink_grpc import (
     Agent,
     AgentCard,
     AgentClient,
+    Artifact,
     MemoryStore,
     Message,
+    Part,
     ScriptedLLM,
     SessionNotFoundError,
     SQLiteStore,
@@ -79,6 +81,9 @@ class Desk:
             await self.open.wait()
         if text == "ask":
             return task.require_input(Message.agent("what?"))
+        if text == "large":
+            for _ in range(3):
+                task.artifacts.append(Artifact(parts=[Part.text("x" * 2_000_000)]))
         return task.fail("no") if text == "fail" else task.complete("yes")
 
     async def submit(self, text: str, principal: str = "ann", **options: Any) -> Turn:
@@ -250,6 +255,21 @@ async def test_a_large_session_is_sent_in_several_responses(desk: Desk) -> None:
                 break
     assert positions == list(range(1, session.position + 1))
     assert len(sizes) > 1
+    assert max(sizes) < 4 << 20
+
+
+async def test_events_of_one_append_that_are_large_together_are_sent_in_several_responses(desk: Desk) -> None:
+    await desk.end(await desk.submit("large"))
+    session, _, _ = await desk.sessions.get("ann", "s")
+    sizes: list[int] = []
+    positions: list[int] = []
+    async with asyncio.timeout(20), aclosing(desk.sessions.watch("ann", "s")) as bodies:
+        async for body in bodies:
+            sizes.append(len(body))
+            positions += [each.position for each in items_from_pb(pb.SubscribeSessionResponse.FromString(body))]
+            if positions[-1] == session.position:
+                break
+    assert positions == list(range(1, session.position + 1))
     assert max(sizes) < 4 << 20
 
 

@@ -29,6 +29,7 @@ from protolink_grpc import (
 )
 from protolink_grpc.client.channel import close_channels
 from protolink_grpc.client.http_channel import close_http_channels
+from protolink_grpc.edges.grpc import session_servicer
 from protolink_grpc.models.ids import new_uuid
 from protolink_grpc.models.session import SessionItem
 from protolink_grpc.storage import sessions as session_rows
@@ -52,6 +53,8 @@ class Clerk(Agent):
         if word == "ask":
             return task.require_input(Message.agent(f"which {name}?"))
         self.done.append(task.messages[-1].text)
+        if word == "fail":
+            return task.fail("no" * 1000)
         return task.complete(f"{name or word} done")
 
 
@@ -195,6 +198,23 @@ async def test_sessions_with_large_metadata_are_listed_completely_in_several_pag
         found += [each.session_id for each in page.sessions]
         token, pages = page.next_page_token, pages + 1
     assert found == [str(number) for number in reversed(range(24))]
+
+
+async def test_turns_with_long_reasons_are_read_completely_in_several_pages(
+    link: Link, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(session_servicer, "PAGE_BYTES", 20_000)
+    turns = [await link.sessions.submit("s", f"fail {number}") for number in range(12)]
+    await link.end_of("s", turns[-1])
+    found: list[str] = []
+    token, pages = "", 0
+    while not pages or token:
+        page = await link.sessions.get("s", page_size=1000, page_token=token)
+        found = [*(each.turn_id for each in page.turns), *found]
+        token, pages = page.next_page_token, pages + 1
+        assert pages <= 12
+    assert found == [each.turn_id for each in turns]
+    assert (pages > 1) == link.agent.card.url.startswith(("grpc:", "http:"))
 
 
 async def test_a_page_token_of_another_list_is_refused(link: Link) -> None:

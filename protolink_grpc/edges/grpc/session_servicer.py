@@ -1,10 +1,9 @@
 """SessionService over gRPC: converts requests, calls the runtime, converts results."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterable
 from contextlib import aclosing
 from dataclasses import replace
 
-from google.protobuf.message import Message
 from plgrpc.v1 import agent_service_pb2, session_service_pb2_grpc
 from plgrpc.v1 import session_service_pb2 as pb
 
@@ -27,6 +26,9 @@ from protolink_grpc.wire.bounds import is_small, run_in_thread
 from protolink_grpc.wire.scalars import json_object_from_pb
 from protolink_grpc.wire.sessions import SESSION, THREAD, TURN, WHEN_BUSY
 from protolink_grpc.wire.tasks import check_id
+
+TURN_BYTES = 512
+"""Maximum encoded size of a turn without its reason. Measuring each turn would take as long as its conversion."""
 
 _SET_BY_SERVER = ("task_id", "target", "expected_sequence", "session_id")
 """Fields of the input that SubmitTurn sets itself."""
@@ -68,12 +70,12 @@ class SessionServicer(session_service_pb2_grpc.SessionServiceServicer):
             before=position_from_token(request.page_token),
             limit=page_size_of(request.page_size),
         )
-        newest_first = [TURN.to_pb(each) for each in reversed(turns)]
-        shown = newest_first[: _fitting(newest_first)]
-        if len(shown) < len(newest_first):
-            more = shown[-1].position
+        count = _fitting(TURN_BYTES + 4 * len(each.reason) for each in reversed(turns))
+        if count < len(turns):
+            turns = turns[-count:]
+            more = turns[0].position
         return pb.GetSessionResponse(
-            session=SESSION.to_pb(session), turns=reversed(shown), next_page_token=token_from_position(more)
+            session=SESSION.to_pb(session), turns=map(TURN.to_pb, turns), next_page_token=token_from_position(more)
         )
 
     async def ListSessions(self, request: pb.ListSessionsRequest, context: Context) -> pb.ListSessionsResponse:
@@ -84,7 +86,7 @@ class SessionServicer(session_service_pb2_grpc.SessionServiceServicer):
             include_archived=request.include_archived,
         )
         sessions = [SESSION.to_pb(each) for each in found]
-        count = _fitting(sessions)
+        count = _fitting(each.ByteSize() for each in sessions)
         if count < len(sessions):
             last = found[count - 1]
             following = (micros_from_iso(last.updated_at or ""), last.session_id)
@@ -166,14 +168,15 @@ class SessionServicer(session_service_pb2_grpc.SessionServiceServicer):
                 yield body
 
 
-def _fitting(messages: Sequence[Message]) -> int:
-    """Return how many of the first messages fit into a page of `PAGE_BYTES`: at least one, if there is one."""
-    size = 0
-    for count, each in enumerate(messages):
-        size += each.ByteSize()
-        if count and size > PAGE_BYTES:
-            return count
-    return len(messages)
+def _fitting(sizes: Iterable[int]) -> int:
+    """Return how many of the first items fit into a page of `PAGE_BYTES`: at least one, if there is one."""
+    count = total = 0
+    for size in sizes:
+        total += size
+        if count and total > PAGE_BYTES:
+            break
+        count += 1
+    return count
 
 
 async def _read_submission(request: pb.SubmitTurnRequest) -> Submission:
