@@ -300,7 +300,7 @@ async def test_the_session_of_the_documents_has_a_queue_and_one_stream(capsys: p
 
 async def test_the_chat_of_the_readme_ends_with_the_urgent_turn() -> None:
     async with Reviewer("guide", url="grpc://127.0.0.1:0") as guide:
-        code = snippet('when_busy="interrupt"').replace("grpc://127.0.0.1:50051", guide.card.url)
+        code = snippet('when_busy="interrupt"').replace("grpc://127.0.0.1:50054", guide.card.url)
         lines = (await asyncio.to_thread(python, code)).splitlines()
     assert lines[-1].endswith("'completed']")
     assert lines[-1].count("'") == 6
