@@ -219,8 +219,8 @@ class ContextWindow:
         before, decision = self._meter.total, _Decision(rounds=self._removed_rounds)
         if limits.result_chars is not None:
             self._shorten_large_results(limits.result_chars, decision)
-        if limits.prompt is not None and self._meter.total > limits.prompt:
-            await self._reduce(step, call_id, limits.prompt, before, decision)
+        if limits.prompt is not None and self._meter.total > (goal := self._goal(limits.prompt)):
+            await self._reduce(step, call_id, goal, before, decision)
             if self._meter.total > limits.prompt:
                 raise self._limit_error(limits.prompt, limits.window)
         elif decision.shortened:
@@ -252,9 +252,13 @@ class ContextWindow:
     def _limits(self) -> ContextLimits:
         limits = self._policy.limits(profile_of(self._model), self._max_output_tokens)
         if self._refused:
-            most = max(self._refused * 9 // 10, 1)
+            most = max(self._refused - 1, 1)
             return replace(limits, prompt=most if limits.prompt is None else min(limits.prompt, most))
         return limits
+
+    def _goal(self, limit: int) -> int:
+        """Return the size to which a prompt is reduced if possible: clearly below a size that the provider refused."""
+        return max(min(limit, self._refused * 9 // 10), 1) if self._refused else limit
 
     def _key(self, call_id: str) -> str:
         return f"{call_id}/context/{self._decisions}"

@@ -327,6 +327,18 @@ async def test_later_prompts_stay_below_a_size_that_was_refused() -> None:
     assert all(model.tokens(n) < model.tokens(0) for n in range(1, 22))
 
 
+async def test_a_prompt_that_can_hardly_be_reduced_after_a_refusal_does_not_fail_the_next_step() -> None:
+    image = Media("image/png", b"png")
+    request = replace(QUIET, history=talk(1), media=[image])
+    model, stage = Recorder(TOO_LONG, tool(city="Rome"), final()), answered("warm")
+    await infer(model, stage, request)
+    assert model.tokens(0) * 0.9 < model.tokens(1) < model.tokens(2) < model.tokens(0)
+    repeated, again = answered("warm"), Recorder(tool(city="Rome"), final())
+    repeated.decisions = dict(stage.decisions)
+    await infer(again, repeated, request)
+    assert again.texts(0) == model.texts(1)
+
+
 # Summaries
 
 
