@@ -140,7 +140,7 @@ class EventLines:
         why = ended.error.get("message") if isinstance(ended.error, dict) else None
         if ended.outcome == "denied":
             return agent, str(why or event.summary)
-        return agent, f"{tool} {ended.outcome}: {why or event.summary}{duration}"
+        return agent, f"{tool} {ended.outcome}{f': {why}' if why else ''}{duration}"
 
     def _show_result(self, agent: str, tool: str, found: Any) -> str:
         if isinstance(found, dict) and found.keys() == {"task_id", "state", "output"}:

@@ -3,11 +3,13 @@
 import asyncio
 import inspect
 import json
+import traceback
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
-from protolink_grpc.errors import InvalidArgumentError, error_text
+from protolink_grpc.errors import InvalidArgumentError, ProtolinkError, error_text
 from protolink_grpc.evaluation.samples import EvaluationSample, EvaluationScore, Scorer
 from protolink_grpc.models.arguments import checks_arguments
 from protolink_grpc.models.json_value import to_json
@@ -141,7 +143,16 @@ async def score_with(scorer: Scorer, sample: EvaluationSample, timeout_s: float 
     except TimeoutError as error:
         return EvaluationScore(name, error=error_text(error) or f"no score within {timeout_s:g} s")
     except Exception as error:
-        return EvaluationScore(name, error=_cut(f"{type(error).__name__}: {error_text(error)}"))
+        return EvaluationScore(
+            name, error=_cut(f"{type(error).__name__}: {error_text(error)}{_place_of(error, scorer)}")
+        )
+
+
+def _place_of(error: Exception, scorer: Scorer) -> str:
+    """Return the last line in the scorer's file that an error passed, as ` (file:line)`; empty if there is none."""
+    file = getattr(getattr(scorer, "__code__", None), "co_filename", "")
+    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == file]
+    return f" ({Path(file).name}:{lines[-1]})" if lines and not isinstance(error, ProtolinkError) else ""
 
 
 async def _call(scorer: Scorer, sample: EvaluationSample) -> Any:

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 from typing import Any
 
 import pytest
@@ -150,7 +151,7 @@ async def test_an_exception_and_a_wrong_result_are_scores_with_an_error() -> Non
 
     found = [await scored(scorer, sample("x")) for scorer in (broken, wrong, large)]
     assert [score.passed for score in found] == [False] * 3
-    assert found[0].error == "ValueError: no"
+    assert re.fullmatch(r"ValueError: no \(test_evaluation_scorers\.py:\d+\)", found[0].error)
     assert found[1].error.startswith("TypeError: returned str, not ")
     assert "must be a number from 0 to 1, not 7" in found[2].error
 
