@@ -56,7 +56,8 @@ class Transcript:
         """Add an answer of the model that requests calls, with the files in it. Reads of shortened results are not stored."""
         self._window.begin_round()
         self._window.add(_calls_message(calls, thought, files))
-        if stored := [call for call in calls if call.name != READ_ARTIFACT]:
+        stored = [call for call in calls if call.name != READ_ARTIFACT]
+        if stored or files:
             self.turn.append(_calls_message(stored, thought, files))
 
     def add_result(self, call: ModelToolCall, text: str, media: Sequence[Media] = ()) -> None:

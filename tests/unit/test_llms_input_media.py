@@ -6,12 +6,13 @@ import pytest
 from llm_stage import REQUEST, Stage, both_modes, final, infer, run, tool
 
 from protolink_grpc.errors import ContentTypeNotSupportedError, InvalidArgumentError, ModelError
+from protolink_grpc.llms.context_policy import ContextPolicy
 from protolink_grpc.llms.factory import create_llm
 from protolink_grpc.llms.input_media import refuse_url
 from protolink_grpc.llms.loop import Observation
 from protolink_grpc.llms.mock import MockLLM, ScriptedLLM
 from protolink_grpc.llms.model_call import MAX_FILE_BYTES
-from protolink_grpc.llms.port import ModelResponse
+from protolink_grpc.llms.port import ModelRequest, ModelResponse, ModelToolCall
 from protolink_grpc.llms.profile import LLMModelProfile
 from protolink_grpc.models.conversation import LLMMessage
 from protolink_grpc.models.events import ContextPrepared, LlmCallCompleted, LlmCallFailed, LlmCallStarted
@@ -160,6 +161,17 @@ async def test_files_of_an_answer_are_published_before_it_and_kept_in_the_turn(n
     assert stage.files == {completed.call_id: (IMAGE,)}
     assert completed.metrics["files"] == 1
     assert (result.content, result.files, result.messages[-1].media) == ("Look.", (IMAGE,), (IMAGE,))
+
+
+async def test_files_of_an_answer_that_only_reads_a_shortened_result_are_kept_in_the_turn():
+    def read(request: ModelRequest) -> ModelResponse:
+        call = ModelToolCall("read_context_artifact", {"name": "call_1_0"}, "call_2")
+        return ModelResponse("I look.", (call,), files=(IMAGE,))
+
+    policy = ContextPolicy(tool_result_max_chars=300)
+    stage = Stage(lambda call: Observation("ok", "x" * 900))
+    result = await run([tool(city="Rome"), read, final()], stage, peers=(), context_policy=policy)
+    assert [(each.role, each.media) for each in result.messages if each.media] == [("assistant", (IMAGE,))]
 
 
 @both_modes
