@@ -147,7 +147,6 @@ LANGUAGES = (
             ("cargo", "clippy", "-q", "--workspace", "--all-targets", "--", "-D", "warnings"),
             ("cargo", "test", "-q", "--workspace"),
         ),
-        skips=("sessions",),
         example=lambda _: [str(ROOT / "clients/rust/target/debug/examples/calculator")],
     ),
     Language(

@@ -17,7 +17,7 @@ use crate::v1::{
     RespondApprovalRequest, RespondApprovalResponse, RunEvent, SendTaskRequest, StopAt, StreamTaskRequest, Task,
     TaskView, Tool, WaitFor,
 };
-use crate::{Builder, Error, Feed, StubChannel, Submission, Transport, Update};
+use crate::{Builder, Error, Feed, Sessions, StubChannel, Submission, Transport, Update};
 
 pub(crate) type Agent = AgentServiceClient<Transport>;
 pub(crate) type Control = ControlServiceClient<Transport>;
@@ -94,6 +94,11 @@ impl Client {
         control
             .max_decoding_message_size(MAX_MESSAGE_BYTES)
             .max_encoding_message_size(MAX_MESSAGE_BYTES)
+    }
+
+    /// The sessions of the caller with the agent: conversations whose inputs wait for each other.
+    pub fn sessions(&self) -> Sessions {
+        Sessions::new(self.connection.clone(), self.agent())
     }
 
     /// Starts or continues a task and waits until it ends or waits for input. Returns the task with what this turn

@@ -7,9 +7,11 @@ use tonic::{Code, Status};
 
 use crate::client::Agent;
 use crate::feed::{Batches, Source};
+use crate::sessions::Service;
 use crate::v1::run_event::Payload;
 use crate::v1::{
-    Delta, DeltaMode, GetTaskRequest, RunEvent, StopAt, StreamTaskRequest, SubscribeTaskRequest, TaskState, TaskView,
+    Delta, DeltaMode, GetTaskRequest, RunEvent, StopAt, StreamTaskRequest, StreamTurnRequest, SubscribeTaskRequest,
+    TaskState, TaskView,
 };
 use crate::{Error, References};
 
@@ -39,6 +41,10 @@ pub(crate) struct Events {
     /// What begins the turn to be shown, until its first event has come: nothing but the same request is safe to try
     /// again.
     begin: Option<StreamTaskRequest>,
+    /// The turn of a session to be shown, which is also continued by this request.
+    turn: Option<(Service, StreamTurnRequest)>,
+    /// Whether `seen` says where the next event is: a turn begins where the server says.
+    has_position: bool,
     task_id: String,
     /// The last sequence shown.
     seen: i64,
@@ -58,6 +64,17 @@ impl Source for Events {
     async fn open(&mut self) -> Result<Batches<Batch>, Status> {
         if let Some(request) = self.begin.clone() {
             let answers = self.agent.stream_task(request).await?.into_inner();
+            return Ok(answers
+                .map(|answer| answer.map(|answer| (answer.deltas, answer.events)))
+                .boxed());
+        }
+        if let Some((service, turn)) = &mut self.turn {
+            let request = StreamTurnRequest {
+                after_sequence: self.seen,
+                deltas: self.deltas.into(),
+                ..turn.clone()
+            };
+            let answers = service.stream_turn(request).await?.into_inner();
             return Ok(answers
                 .map(|answer| answer.map(|answer| (answer.deltas, answer.events)))
                 .boxed());
@@ -94,7 +111,7 @@ impl Source for Events {
         if self.stop_at == StopAt::Current {
             return Ok(true);
         }
-        if self.begin.is_some() || self.has_shown {
+        if !self.has_position || self.has_shown {
             return Ok(false);
         }
         // Subscribed to at the very end of a task: there is no last event to be shown.
@@ -124,7 +141,17 @@ impl Events {
         Self {
             deltas: request.deltas(),
             begin: Some(request),
+            has_position: false,
             ..Self::after(agent, task_id, 0, StopAt::Interrupted)
+        }
+    }
+
+    /// Those of a turn of a session.
+    pub(crate) fn of_session(agent: Agent, service: Service, request: StreamTurnRequest) -> Self {
+        Self {
+            turn: Some((service, request)),
+            has_position: false,
+            ..Self::after(agent, String::new(), 0, StopAt::Interrupted)
         }
     }
 
@@ -133,6 +160,8 @@ impl Events {
         Self {
             agent,
             begin: None,
+            turn: None,
+            has_position: true,
             task_id,
             seen,
             stop_at,
@@ -152,7 +181,8 @@ impl Events {
     /// Whether the event is to be shown; an error where one before it is missing.
     fn moves_on(&mut self, event: &RunEvent) -> Result<bool, Error> {
         // A turn begins where the server says: the task may have had others before.
-        if self.begin.take().is_none() {
+        self.begin = None;
+        if self.has_position {
             if event.sequence <= self.seen {
                 return Ok(false);
             }
@@ -165,7 +195,7 @@ impl Events {
             }
         }
         self.task_id.clone_from(&event.task_id);
-        self.has_shown = true;
+        (self.has_position, self.has_shown) = (true, true);
         self.seen = event.sequence;
         self.is_complete = event.last || self.stop_at == StopAt::Interrupted && waits(event);
         Ok(true)
@@ -180,7 +210,7 @@ fn waits(event: &RunEvent) -> bool {
     matches!(change.new_state(), TaskState::InputRequired | TaskState::AuthRequired)
 }
 
-fn has_ended(state: TaskState) -> bool {
+pub(crate) fn has_ended(state: TaskState) -> bool {
     use TaskState::{Canceled, Completed, Failed, Rejected};
     matches!(state, Completed | Canceled | Failed | Rejected)
 }

@@ -34,6 +34,7 @@ mod patience;
 pub mod reason;
 mod references;
 mod registry;
+mod sessions;
 mod stubs;
 mod submission;
 
@@ -48,6 +49,7 @@ pub use parts::text_of;
 pub use plgrpc_protocol::v1;
 pub use references::References;
 pub use registry::{RegistryClient, url};
+pub use sessions::{NewTurn, SessionFact, SessionItem, Sessions};
 pub use stubs::StubChannel;
 pub use submission::{Submission, output};
 pub use tonic::{self, Code, Status, transport};

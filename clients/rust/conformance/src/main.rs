@@ -4,6 +4,7 @@
 
 mod cases;
 mod faults;
+mod sessions;
 mod typed;
 mod vectors;
 
@@ -102,7 +103,7 @@ async fn main() -> ExitCode {
     passed &= outcome("tool", cases::tool(world)).await;
     passed &= outcome("typed-call", typed::call(&world.calculator)).await;
     passed &= outcome("references", cases::references(world)).await;
-    println!("SKIP sessions: the client has no methods for sessions");
+    passed &= outcome("sessions", sessions::sessions(world)).await;
     passed &= outcome("unknown-event", cases::unknown_event(world)).await;
     passed &= outcome("unknown-part", cases::unknown_part(world)).await;
     passed &= outcome("unknown-enum", cases::unknown_enum(world)).await;

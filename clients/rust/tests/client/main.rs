@@ -3,4 +3,5 @@
 mod calls;
 mod restart;
 mod scripted;
+mod sessions;
 mod stubs;
