@@ -1,4 +1,4 @@
-"""`AgentClient.sessions`: conversations with an agent whose inputs wait for each other, and one stream of everything in them."""
+"""`AgentClient.sessions`: conversations with an agent, with a queue of inputs and one stream of all events."""
 
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
@@ -63,7 +63,7 @@ class SessionCalls:
         archived: bool | None = None,
         agent_url: str | None = None,
     ) -> Session:
-        """Change a session; None leaves a value as it is. Raises SessionNotFoundError."""
+        """Change a session; None leaves a value unchanged. Raises SessionNotFoundError."""
         agent = self._open(agent_url)
         return await agent.sessions.update(session_id, title, metadata, archived, self._client.timeout)
 

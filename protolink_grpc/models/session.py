@@ -24,7 +24,7 @@ MAX_REASON_CHARS: Final = 1000
 
 
 class TurnState(OpenEnum):
-    """The state of a turn. `ENDED` also if the task waits for the next input: then that is the next turn."""
+    """The state of a turn. `ENDED`: its task has ended or waits for input. The next input is another turn."""
 
     QUEUED = "queued"
     ACTIVE = "active"
@@ -122,7 +122,7 @@ class SessionCreated:
 
 @dataclass(frozen=True, slots=True)
 class SessionUpdated:
-    """What the owner sets has changed. All fields have their new values."""
+    """Title, metadata or `archived` changed. All fields have their values after the change."""
 
     title: str = ""
     metadata: dict[str, Any] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""Sessions: threads with a queue of turns, and one stream of everything that happens in a session.
+"""Sessions: threads with a queue of turns, and one stream of all events of a session and its tasks.
 
 A turn is a turn of a task. One that waits in a queue is a task that is submitted and held; the append that ends the turn before it
 releases it (see `storage.sessions`), and the process that made this append starts its run.
@@ -72,7 +72,7 @@ BATCH_ENTRIES, BATCH_BYTES = 256, 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class _ThreadView:
-    """A thread as a submission finds it: the turn that has its id already, or the active turns and the one that waits for input."""
+    """A thread before a submission: the turn that already has its id, the active turns, and the turn that waits for input."""
 
     known: Turn | None
     active: tuple[Turn, ...]
@@ -135,7 +135,7 @@ class SessionService:
         metadata: dict[str, Any] | None = None,
         archived: bool | None = None,
     ) -> Session:
-        """Change what the owner sets; None leaves a value as it is.
+        """Change title, metadata or `archived`; None leaves a value unchanged.
 
         Raises:
             SessionNotFoundError: The principal has no such session.
@@ -444,7 +444,7 @@ class SessionService:
         deltas: bool = False,
         positions: bool = False,
     ) -> AsyncGenerator[list[bytes], None]:
-        """Yield the events of a turn as `TaskService.watch` does, until it has ended. A queued turn is waited for.
+        """Yield the events of a turn as `TaskService.watch` does, until it has ended. A queued turn may start later.
 
         Args:
             after: Sequence of the last event of the task that the caller has; 0 means the beginning of the turn.

@@ -36,6 +36,7 @@ class _Entry:
     request_ids: list[str] = field(default_factory=list)
     size: int = 0
     rank: int = 0
+    is_kept: bool = False
 
 
 @dataclass(slots=True)
@@ -66,8 +67,9 @@ class MemoryStore:
     """Logs in process memory, up to a limit.
 
     Beyond a limit, tasks are dropped, the least recently changed ones first: those that have ended, then those that wait for input.
-    Submitted and working tasks are never dropped. A dropped task is TASK_NOT_FOUND, and repeating its request starts a new task. A
-    principal that uses more than half of a limit loses its own tasks first.
+    Submitted and working tasks are never dropped, nor is a task that waits for input if turns in its thread's queue wait for it. A
+    dropped task is TASK_NOT_FOUND, and repeating its request starts a new task. A principal that uses more than half of a limit loses
+    its own tasks first.
 
     Args:
         max_tasks: Maximum number of tasks.
@@ -89,7 +91,7 @@ class MemoryStore:
         self._owned: dict[str, _TaskGroup] = {}
         self._all = _TaskGroup()
         self._requests: dict[tuple[str, str, str], RequestRecord] = {}
-        self._records = MemoryRecords(self._is_finished, self._release_task)
+        self._records = MemoryRecords(self._is_finished, self._release_task, self._keep_task)
         self._waiters = Waiters()
         self._change_waiters = Waiters()
 
@@ -111,6 +113,7 @@ class MemoryStore:
         before = None if entry is None else entry.head
         if entry is None:
             entry = self._entries[head.task_id] = _Entry(head)
+        entry.is_kept = False
         entry.head = head  # before the records, which may release the task
         if append.records or append.within is not None:
             try:
@@ -141,7 +144,7 @@ class MemoryStore:
         # Before the task itself may be dropped, because those that wait for its end must still find it.
         if len(self._entries) > self._max_tasks or self._all.size > self._max_bytes:
             self._make_room(owned)
-        entry.rank = rank = _RANKS.get(head.state, 0)
+        entry.rank = rank = 0 if entry.is_kept else _RANKS.get(head.state, 0)
         if rank:
             owned.forgettable[rank][head.task_id] = self._all.forgettable[rank][head.task_id] = None
         self._waiters.wake(head.task_id)
@@ -170,6 +173,16 @@ class MemoryStore:
         entry = self._entries.get(task_id)
         if entry is not None and entry.head.worker == HELD:
             entry.head = replace(entry.head, worker="")
+
+    def _keep_task(self, task_id: str) -> None:
+        entry = self._entries.get(task_id)
+        if entry is None:
+            return
+        entry.is_kept = True
+        if entry.rank:
+            for each in (self._owned[entry.head.principal], self._all):
+                del each.forgettable[entry.rank][task_id]
+            entry.rank = 0
 
     def _make_room(self, owned: _TaskGroup) -> None:
         while len(self._entries) > self._max_tasks or self._all.size > self._max_bytes:

@@ -38,16 +38,18 @@ class MemoryRecords:
     """Implements `Records`; one transaction at a time.
 
     Args:
-        is_finished, release_task: As those of `Records`, for stores that have tasks.
+        is_finished, release_task, keep_task: As those of `Records`, for stores that have tasks.
     """
 
     def __init__(
         self,
         is_finished: Callable[[str, int], bool | None] = lambda task_id, sequence: None,
         release_task: Callable[[str], None] = lambda task_id: None,
+        keep_task: Callable[[str], None] = lambda task_id: None,
     ) -> None:
         self._is_finished = is_finished
         self._release_task = release_task
+        self._keep_task = keep_task
         self._lock = threading.RLock()
         self._scopes: defaultdict[tuple[str, Any], _Scope] = defaultdict(_Scope)
         self._of_tasks: dict[str, dict[tuple[str, Key], Kind[Any]]] = {}
@@ -168,6 +170,9 @@ class MemoryRecords:
 
     def release_task(self, task_id: str) -> None:
         self._release_task(task_id)
+
+    def keep_task(self, task_id: str) -> None:
+        self._keep_task(task_id)
 
     # -- Changes ---------------------------------------------------------------------------------------------------------
 

@@ -151,6 +151,9 @@ class Records(Protocol):
     def release_task(self, task_id: str) -> None:
         """Let any worker take a held task: see `HELD`."""
 
+    def keep_task(self, task_id: str) -> None:
+        """Do not drop a task before its next append, because other tasks wait for its end."""
+
 
 def put_all(records: Records, puts: Sequence[Put]) -> None:
     for each in puts:

@@ -1,6 +1,6 @@
 """The logs of sessions as records, written in the transactions of the appends to their tasks.
 
-A session has a head, entries and turns. An entry is what one append has added: events of the session's own log, a range of a task's
+A session has a head, entries and turns. An entry has the events of one append: events of the session's own log, a range of a task's
 log, or both. Positions count all these events from 1 without gaps. Heads, threads and turns are the fold of the session's own
 events; they are kept, so that reading them does not depend on the length of the log.
 
@@ -119,7 +119,7 @@ class OpenTurn:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """What one append has added.
+    """The events that one append has added to a session.
 
     Args:
         position: Position of its last event.
@@ -385,7 +385,7 @@ class SessionLog:
         return self._records.select(OPEN_TURNS, where, limit=limit)
 
     def start_turn(self, task_id: str) -> None:
-        """Note that the work on a task begins. Its turn has usually left the queue before."""
+        """Record that the work on a task begins. Its turn has usually left the queue before."""
         known = self._records.get(OPEN_TURNS, self.head.number, task_id)
         if known is not None and known.state is TurnState.QUEUED:
             self._start(known)
@@ -408,18 +408,22 @@ class SessionLog:
         known = self._records.get(OPEN_TURNS, self.head.number, task_id)
         if known is None:
             return ""
-        if (
-            known.state is not TurnState.ENDED
-        ):  # otherwise the task waited for input, and its turn ended with the question
+        # In the state ENDED the task waited for input, and its turn ended with the question.
+        if known.state is not TurnState.ENDED:
             self._end(known, result, reason)
         if result in INTERRUPTED:
             self._records.put(OPEN_TURNS, replace(known, state=TurnState.ENDED))
-            return ""
-        self._records.delete(OPEN_TURNS, known.session, task_id)
-        if self._is_busy(known.thread_id) or self._in_state(known.thread_id, TurnState.ENDED, limit=1):
-            return ""
+        else:
+            self._records.delete(OPEN_TURNS, known.session, task_id)
         queue = self._queue(known.thread_id, limit=1)
-        if not queue:
+        if not queue or self._is_busy(known.thread_id):
+            return ""
+        waiting = self._records.select(
+            OPEN_TURNS, {"session": known.session, "thread_id": known.thread_id, "state": TurnState.ENDED}
+        )
+        if waiting:
+            for each in waiting:
+                self._records.keep_task(each.task_id)
             return ""
         self._start(queue[0])
         self._records.release_task(queue[0].task_id)

@@ -397,7 +397,7 @@ async def test_an_interrupting_turn_also_ends_a_turn_that_has_just_left_the_queu
     assert (await desk.sessions.turn("ann", "s", queued.turn_id)).result is TaskState.CANCELED
 
 
-async def test_a_released_task_that_two_parties_start_has_one_run(desk: Desk) -> None:
+async def test_a_released_task_that_is_started_twice_has_one_run(desk: Desk) -> None:
     await desk.submit("hold one")
     two = await desk.submit("hold two")
     one = (await desk.sessions.get("ann", "s"))[1][0]
@@ -514,7 +514,7 @@ async def test_a_turn_that_left_the_queue_during_a_stop_begins_with_the_next_sta
     await second.service.stop()
 
 
-async def test_a_reader_of_a_session_whose_last_events_were_dropped_is_told_that_it_has_all() -> None:
+async def test_a_reader_of_a_session_whose_last_events_were_dropped_still_catches_up() -> None:
     desk = Desk(MemoryStore(max_tasks=4))
     await desk.service.start()
     await desk.submit("hold one")
@@ -567,4 +567,22 @@ async def test_a_refused_append_does_not_repeat_the_writes_of_others(tmp_path: P
     await asyncio.wait([blocking, refused, *others])
     assert isinstance(refused.exception(), ThreadNotFoundError)
     assert store.commits.count - before == 2
+    await desk.service.stop()
+
+
+async def test_a_memory_store_keeps_a_task_that_waits_for_input_while_a_queue_waits_for_it() -> None:
+    desk = Desk(MemoryStore(max_tasks=4))
+    await desk.service.start()
+    one = await desk.submit("hold one")
+    queued = await desk.submit("two")
+    question = await desk.submit("ask", when_busy=WhenBusy.START)
+    await desk.end(question)
+    await desk.sessions.interrupt("ann", "s", turn_id=one.turn_id)
+    for number in range(8):
+        other = Submission.of(Task.create("ask"))
+        other.task_id = f"other {number}"
+        await desk.service.send(other, "ann")
+    answer = await desk.submit("answer")
+    assert answer.task_id == question.task_id
+    await desk.end(queued)
     await desk.service.stop()

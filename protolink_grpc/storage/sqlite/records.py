@@ -169,6 +169,9 @@ class SQLiteRecords:
     def release_task(self, task_id: str) -> None:
         self._db.execute("UPDATE tasks SET worker = '' WHERE task_id = ? AND worker = ?", (task_id, HELD))
 
+    def keep_task(self, task_id: str) -> None:
+        """Do nothing: a file drops no tasks."""
+
 
 def _conditions(where: Iterable[tuple[str, Any]]) -> tuple[str, list[Any]]:
     terms: list[str] = []
