@@ -68,8 +68,8 @@ class MemoryStore:
 
     Beyond a limit, tasks are dropped, the least recently changed ones first: those that have ended, then those that wait for input.
     Submitted and working tasks are never dropped, nor is a task that waits for input if turns in its thread's queue wait for it. A
-    dropped task is TASK_NOT_FOUND, and repeating its request starts a new task. A principal that uses more than half of a limit loses
-    its own tasks first.
+    dropped task is TASK_NOT_FOUND, and repeating its request starts a new task. A principal that uses more than half of a limit
+    loses its own tasks first.
 
     Args:
         max_tasks: Maximum number of tasks.
