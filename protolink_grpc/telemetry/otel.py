@@ -45,7 +45,7 @@ class OpenTelemetryTelemetry(Telemetry):
 
     Raises:
         InvalidArgumentError: `processors` are given with `endpoint`, `headers`, `protocol` or `metrics_endpoint`; or
-            `metrics_endpoint` is given with `meter_provider`; or the protocol is unknown.
+            `metrics_endpoint` is given with `meter_provider`; the protocol is unknown; or a URL for HTTP has another scheme.
         UnimplementedError: OpenTelemetry's SDK or exporter is not installed.
     """
 
@@ -68,6 +68,10 @@ class OpenTelemetryTelemetry(Telemetry):
             raise InvalidArgumentError("is for the default meter provider", field="metrics_endpoint")
         self.capture_content = capture_content
         try:
+            if endpoint:
+                _check_scheme(endpoint, _otlp_protocol(protocol, "TRACES"), "endpoint")
+            if metrics_endpoint:
+                _check_scheme(metrics_endpoint, _otlp_protocol(protocol, "METRICS"), "metrics_endpoint")
             used = processors or (_otlp_processor(endpoint, headers, _otlp_protocol(protocol, "TRACES")),)
             provider_of = load(f"{_EXPORT}:process_meter_provider")
             if meter_provider is not None:
@@ -195,6 +199,12 @@ def _otlp_processor(endpoint: str | None, headers: Mapping[str, str] | None, pro
     made = batches(exporter(endpoint=endpoint, headers=None if headers is None else dict(headers)))
     atexit.register(made.shutdown)
     return made
+
+
+def _check_scheme(endpoint: str, protocol: OtlpProtocol, field: str) -> None:
+    # The exporter would only log an error for each batch.
+    if protocol == "http/protobuf" and not endpoint.startswith(("http://", "https://")):
+        raise InvalidArgumentError("must begin with http:// or https://", field=field)
 
 
 def _exports_metrics() -> bool:

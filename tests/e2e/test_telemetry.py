@@ -182,6 +182,11 @@ def test_an_unknown_transport_of_otlp_is_refused_with_the_name_of_its_source(mon
     assert caught.value.field == "OTEL_EXPORTER_OTLP_PROTOCOL"
 
 
+def test_an_endpoint_for_http_without_a_scheme_is_refused() -> None:
+    with pytest.raises(InvalidArgumentError, match=r"^endpoint: must begin with http:// or https://$"):
+        OpenTelemetryTelemetry(endpoint="127.0.0.1:4318")
+
+
 async def test_langfuse_and_langsmith_get_spans_at_their_endpoints_with_their_headers(
     receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
