@@ -229,7 +229,7 @@ def _read_file(path: str) -> RunReport:
         return RunReplay(path).report
     except OSError as error:
         raise usage_error(
-            f"cannot read {path}: {error.strerror}", "replay takes a file, or an agent and the id of a task"
+            f"cannot read {path}: {error.strerror}", "pass a file, or an agent and the id of a task"
         ) from None
     except InvalidArgumentError as error:
         raise CommandError(

@@ -1,6 +1,9 @@
 """Agents as MCP servers, called with the official client in both versions of the protocol, over HTTP and stdio."""
 
 import asyncio
+import os
+import pty
+import subprocess
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -281,6 +284,24 @@ async def test_an_agent_uses_the_tools_of_another_agent_over_mcp() -> None:
             assert await host.call_tool("far_add", a=2, b=2) == "4"
             with pytest.raises(ToolRejectedError):
                 await host.call_tool("far_add", a=2)
+
+
+def test_plgrpc_mcp_on_a_terminal_names_its_input_and_ends_with_it() -> None:
+    terminal, stdin = pty.openpty()
+    with subprocess.Popen(
+        [sys.executable, "-m", "protolink_grpc.cli", "mcp", "mcp_agent:agent"],
+        cwd=Path(__file__).parent,
+        stdin=stdin,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        os.close(stdin)
+        assert process.stderr is not None
+        assert "reads MCP messages from standard input, and Ctrl-D ends it" in process.stderr.readline()
+        os.write(terminal, b"\x04")
+        assert process.wait(timeout=30) == 0
+    os.close(terminal)
 
 
 async def test_plgrpc_mcp_serves_an_agent_on_standard_input_and_output() -> None:
