@@ -5559,12 +5559,12 @@ class Session(betterproto2.Message):
 
     metadata_json: "str" = betterproto2.field(3, betterproto2.TYPE_STRING)
     """
-    Metadata of the owner, a JSON object. Empty means none.
+    Metadata of the owner, a JSON object of at most 64 KiB. Empty means none.
     """
 
     archived: "bool" = betterproto2.field(4, betterproto2.TYPE_BOOL)
     """
-    Whether the owner has put the session aside. It works as before.
+    Whether the owner has archived the session: ListSessions leaves it out by default. Nothing else changes.
     """
 
     position: "int" = betterproto2.field(5, betterproto2.TYPE_INT64)
@@ -5728,7 +5728,7 @@ default_message_pool.register_message("plgrpc.v1", "SessionSegment", SessionSegm
 @dataclass(eq=False, repr=False)
 class SessionUpdated(betterproto2.Message):
     """
-    SessionUpdated changes what the owner sets. All fields have their new values.
+    SessionUpdated changes the title, the metadata or `archived`. All fields have their new values.
     """
 
     title: "str" = betterproto2.field(1, betterproto2.TYPE_STRING)
@@ -6038,7 +6038,7 @@ class SubmitTurnRequest(betterproto2.Message):
 
     when_busy: "WhenBusy" = betterproto2.field(5, betterproto2.TYPE_ENUM, default_factory=lambda: WhenBusy(0))
     """
-    What to do if the thread has an active turn. At most 100 turns wait in a thread. Set by the caller. Default: enqueue.
+    Policy for a thread with an active turn. At most 100 turns wait in a thread. Set by the caller. Default: enqueue.
     """
 
 
@@ -6775,7 +6775,7 @@ class Turn(betterproto2.Message):
 
     reason: "str" = betterproto2.field(7, betterproto2.TYPE_STRING)
     """
-    Why it ended so: the reason of the task's last status. May be empty.
+    Reason of the task's last status. May be empty.
     """
 
     position: "int" = betterproto2.field(8, betterproto2.TYPE_INT64)
@@ -7121,14 +7121,16 @@ default_message_pool.register_message("plgrpc.v1", "WatchApprovalsResponse", Wat
 @dataclass(eq=False, repr=False)
 class WatchPosition(betterproto2.Message):
     """
-    WatchPosition is the position of a reader after a response of a watch. StreamTask, SubscribeTask, WatchAgents and WatchApprovals
-    send it by the same rules:
+    WatchPosition is the position of a reader after a response of a watch. StreamTask, SubscribeTask, StreamTurn, SubscribeSession,
+    WatchAgents and WatchApprovals send it by the same rules. What the rules say of the streams of a task is also true of StreamTurn and
+    SubscribeSession.
 
     1. A revision is a number that grows with every change, from 1. In the streams of a task it is the sequence of an event. In
-       WatchAgents it is the registry's revision. In WatchApprovals it is the revision of the agent's approvals. Revisions of a
-       registry or an agent may begin above 1 and have gaps; only sequences begin at 1 without gaps.
-    2. To continue after an interruption, a reader sends the last revision that was not 0 as `after_sequence` or `after_revision`. The
-       next stream begins with the changes after that revision; no change is lost or repeated. In the streams of a task, the sequence
+       SubscribeSession it is the position of an event. In WatchAgents it is the registry's revision. In WatchApprovals it is the
+       revision of the agent's approvals. Revisions of a registry or an agent may begin above 1 and have gaps; only sequences and
+       positions begin at 1 without gaps.
+    2. To continue after an interruption, a reader sends the last revision that was not 0 as `after_sequence`, `after_position` or
+       `after_revision`. The next stream begins with the changes after that revision; no change is lost or repeated. In the streams of a task, the sequence
        of the last received event is an equivalent position, and always the newest.
     3. A snapshot is the complete current state instead of a list of changes. WatchAgents and WatchApprovals begin with one if the
        reader sends 0 or a revision that the server no longer has; they may also send one later to a reader that is too slow. `reset`
@@ -7563,8 +7565,8 @@ class RegistryServiceStub:
 
 class SessionServiceStub:
     """
-    SessionService is for hosts and chat front ends: it keeps the inputs of a conversation in order, and shows everything that happens
-    in it as one stream.
+    SessionService keeps the inputs of a conversation in order and streams everything that happens in it. It is made for hosts and chat
+    front ends.
 
     A session belongs to the principal that created it; for every other principal it does not exist. A task that is sent with a
     `session_id`, or over A2A with a `contextId`, belongs to the thread `default` of that session, which is created if necessary. Size
@@ -7629,9 +7631,9 @@ class SessionServiceStub:
     def start_thread(self, message: "StartThreadRequest") -> "StartThreadResponse":
         """
         StartThread starts a thread with an empty conversation in a session, which is created if necessary. Repeating the call with the same
-        `thread_id` returns the existing thread unchanged.
+        `thread_id` returns the existing thread unchanged. A session has at most 1,000 threads.
 
-        Errors: INVALID_ARGUMENT/INVALID_ARGUMENT.
+        Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, RESOURCE_EXHAUSTED/RESOURCE_EXHAUSTED.
         """
 
         return self._channel.unary_unary(
@@ -7659,7 +7661,8 @@ class SessionServiceStub:
         """
         StreamTurn streams the events of a turn as StreamTask does, also of a turn that has not started. It ends when the turn has ended.
 
-        Errors: NOT_FOUND/SESSION_NOT_FOUND, NOT_FOUND/TURN_NOT_FOUND, OUT_OF_RANGE/SEQUENCE_OUT_OF_RANGE.
+        Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/SESSION_NOT_FOUND, NOT_FOUND/TURN_NOT_FOUND,
+        OUT_OF_RANGE/SEQUENCE_OUT_OF_RANGE.
         """
 
         yield from self._channel.unary_stream(
@@ -7674,7 +7677,7 @@ class SessionServiceStub:
         were open, after the call; it is empty if there was nothing to interrupt. The cancellation is in the logs before the work is
         stopped.
 
-        Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/SESSION_NOT_FOUND, NOT_FOUND/TURN_NOT_FOUND.
+        Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/SESSION_NOT_FOUND, NOT_FOUND/THREAD_NOT_FOUND, NOT_FOUND/TURN_NOT_FOUND.
         """
 
         return self._channel.unary_unary(
@@ -7687,7 +7690,8 @@ class SessionServiceStub:
         """
         PromoteQueuedTurn puts a queued turn at the front of its thread's queue.
 
-        Errors: NOT_FOUND/SESSION_NOT_FOUND, NOT_FOUND/TURN_NOT_FOUND, FAILED_PRECONDITION/TURN_NOT_QUEUED.
+        Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/SESSION_NOT_FOUND, NOT_FOUND/TURN_NOT_FOUND,
+        FAILED_PRECONDITION/TURN_NOT_QUEUED.
         """
 
         return self._channel.unary_unary(
@@ -7700,7 +7704,8 @@ class SessionServiceStub:
         """
         RemoveQueuedTurn removes a turn from the queue: its task is canceled.
 
-        Errors: NOT_FOUND/SESSION_NOT_FOUND, NOT_FOUND/TURN_NOT_FOUND, FAILED_PRECONDITION/TURN_NOT_QUEUED.
+        Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/SESSION_NOT_FOUND, NOT_FOUND/TURN_NOT_FOUND,
+        FAILED_PRECONDITION/TURN_NOT_QUEUED.
         """
 
         return self._channel.unary_unary(
@@ -7714,7 +7719,7 @@ class SessionServiceStub:
         SubscribeSession streams the events of a session and of all its tasks after a position, in the order of their commits, without
         gaps or repetitions. It does not end by itself.
 
-        Errors: NOT_FOUND/SESSION_NOT_FOUND, OUT_OF_RANGE/SEQUENCE_OUT_OF_RANGE.
+        Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/SESSION_NOT_FOUND, OUT_OF_RANGE/SEQUENCE_OUT_OF_RANGE.
         """
 
         yield from self._channel.unary_stream(

@@ -150,9 +150,9 @@ type Session struct {
 	SessionId string `protobuf:"bytes,1,opt,name=session_id,json=sessionId,proto3" json:"session_id,omitempty"`
 	// Title for people. At most 1,000 characters. May be empty.
 	Title string `protobuf:"bytes,2,opt,name=title,proto3" json:"title,omitempty"`
-	// Metadata of the owner, a JSON object. Empty means none.
+	// Metadata of the owner, a JSON object of at most 64 KiB. Empty means none.
 	MetadataJson string `protobuf:"bytes,3,opt,name=metadata_json,json=metadataJson,proto3" json:"metadata_json,omitempty"`
-	// Whether the owner has put the session aside. It works as before.
+	// Whether the owner has archived the session: ListSessions leaves it out by default. Nothing else changes.
 	Archived bool `protobuf:"varint,4,opt,name=archived,proto3" json:"archived,omitempty"`
 	// Position of the last event of the session: the state that this message reflects.
 	Position int64 `protobuf:"varint,5,opt,name=position,proto3" json:"position,omitempty"`
@@ -351,7 +351,7 @@ type Turn struct {
 	State TurnState `protobuf:"varint,5,opt,name=state,proto3,enum=plgrpc.v1.TurnState" json:"state,omitempty"`
 	// State of the task when the turn ended. Unset before.
 	Result TaskState `protobuf:"varint,6,opt,name=result,proto3,enum=plgrpc.v1.TaskState" json:"result,omitempty"`
-	// Why it ended so: the reason of the task's last status. May be empty.
+	// Reason of the task's last status. May be empty.
 	Reason string `protobuf:"bytes,7,opt,name=reason,proto3" json:"reason,omitempty"`
 	// Position of the event with which it was submitted. Turns of a session are listed in this order.
 	Position int64 `protobuf:"varint,8,opt,name=position,proto3" json:"position,omitempty"`
@@ -719,7 +719,7 @@ func (x *SessionCreated) GetMetadataJson() string {
 	return ""
 }
 
-// SessionUpdated changes what the owner sets. All fields have their new values.
+// SessionUpdated changes the title, the metadata or `archived`. All fields have their new values.
 type SessionUpdated struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// As in Session.

@@ -630,7 +630,7 @@ type SubmitTurnRequest struct {
 	TurnId string `protobuf:"bytes,3,opt,name=turn_id,json=turnId,proto3" json:"turn_id,omitempty"`
 	// The input. `task_id`, `target`, `expected_sequence` and `session_id` must be empty. Set by the caller. Required.
 	Input *TaskInput `protobuf:"bytes,4,opt,name=input,proto3" json:"input,omitempty"`
-	// What to do if the thread has an active turn. At most 100 turns wait in a thread. Set by the caller. Default: enqueue.
+	// Policy for a thread with an active turn. At most 100 turns wait in a thread. Set by the caller. Default: enqueue.
 	WhenBusy      WhenBusy `protobuf:"varint,5,opt,name=when_busy,json=whenBusy,proto3,enum=plgrpc.v1.WhenBusy" json:"when_busy,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

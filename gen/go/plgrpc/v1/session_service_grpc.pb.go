@@ -38,8 +38,8 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// SessionService is for hosts and chat front ends: it keeps the inputs of a conversation in order, and shows everything that happens
-// in it as one stream.
+// SessionService keeps the inputs of a conversation in order and streams everything that happens in it. It is made for hosts and chat
+// front ends.
 //
 // A session belongs to the principal that created it; for every other principal it does not exist. A task that is sent with a
 // `session_id`, or over A2A with a `contextId`, belongs to the thread `default` of that session, which is created if necessary. Size
@@ -62,9 +62,9 @@ type SessionServiceClient interface {
 	// Errors: INVALID_ARGUMENT/INVALID_ARGUMENT.
 	ListSessions(ctx context.Context, in *ListSessionsRequest, opts ...grpc.CallOption) (*ListSessionsResponse, error)
 	// StartThread starts a thread with an empty conversation in a session, which is created if necessary. Repeating the call with the same
-	// `thread_id` returns the existing thread unchanged.
+	// `thread_id` returns the existing thread unchanged. A session has at most 1,000 threads.
 	//
-	// Errors: INVALID_ARGUMENT/INVALID_ARGUMENT.
+	// Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, RESOURCE_EXHAUSTED/RESOURCE_EXHAUSTED.
 	StartThread(ctx context.Context, in *StartThreadRequest, opts ...grpc.CallOption) (*StartThreadResponse, error)
 	// SubmitTurn accepts an input and responds when it is in the log, before any work begins. The session is created if necessary.
 	//
@@ -74,26 +74,29 @@ type SessionServiceClient interface {
 	SubmitTurn(ctx context.Context, in *SubmitTurnRequest, opts ...grpc.CallOption) (*SubmitTurnResponse, error)
 	// StreamTurn streams the events of a turn as StreamTask does, also of a turn that has not started. It ends when the turn has ended.
 	//
-	// Errors: NOT_FOUND/SESSION_NOT_FOUND, NOT_FOUND/TURN_NOT_FOUND, OUT_OF_RANGE/SEQUENCE_OUT_OF_RANGE.
+	// Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/SESSION_NOT_FOUND, NOT_FOUND/TURN_NOT_FOUND,
+	// OUT_OF_RANGE/SEQUENCE_OUT_OF_RANGE.
 	StreamTurn(ctx context.Context, in *StreamTurnRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[StreamTurnResponse], error)
 	// InterruptTurn cancels the active turns of a thread and its task that waits for input, or one turn. The response has the turns that
 	// were open, after the call; it is empty if there was nothing to interrupt. The cancellation is in the logs before the work is
 	// stopped.
 	//
-	// Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/SESSION_NOT_FOUND, NOT_FOUND/TURN_NOT_FOUND.
+	// Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/SESSION_NOT_FOUND, NOT_FOUND/THREAD_NOT_FOUND, NOT_FOUND/TURN_NOT_FOUND.
 	InterruptTurn(ctx context.Context, in *InterruptTurnRequest, opts ...grpc.CallOption) (*InterruptTurnResponse, error)
 	// PromoteQueuedTurn puts a queued turn at the front of its thread's queue.
 	//
-	// Errors: NOT_FOUND/SESSION_NOT_FOUND, NOT_FOUND/TURN_NOT_FOUND, FAILED_PRECONDITION/TURN_NOT_QUEUED.
+	// Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/SESSION_NOT_FOUND, NOT_FOUND/TURN_NOT_FOUND,
+	// FAILED_PRECONDITION/TURN_NOT_QUEUED.
 	PromoteQueuedTurn(ctx context.Context, in *PromoteQueuedTurnRequest, opts ...grpc.CallOption) (*PromoteQueuedTurnResponse, error)
 	// RemoveQueuedTurn removes a turn from the queue: its task is canceled.
 	//
-	// Errors: NOT_FOUND/SESSION_NOT_FOUND, NOT_FOUND/TURN_NOT_FOUND, FAILED_PRECONDITION/TURN_NOT_QUEUED.
+	// Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/SESSION_NOT_FOUND, NOT_FOUND/TURN_NOT_FOUND,
+	// FAILED_PRECONDITION/TURN_NOT_QUEUED.
 	RemoveQueuedTurn(ctx context.Context, in *RemoveQueuedTurnRequest, opts ...grpc.CallOption) (*RemoveQueuedTurnResponse, error)
 	// SubscribeSession streams the events of a session and of all its tasks after a position, in the order of their commits, without
 	// gaps or repetitions. It does not end by itself.
 	//
-	// Errors: NOT_FOUND/SESSION_NOT_FOUND, OUT_OF_RANGE/SEQUENCE_OUT_OF_RANGE.
+	// Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/SESSION_NOT_FOUND, OUT_OF_RANGE/SEQUENCE_OUT_OF_RANGE.
 	SubscribeSession(ctx context.Context, in *SubscribeSessionRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[SubscribeSessionResponse], error)
 }
 
@@ -237,8 +240,8 @@ type SessionService_SubscribeSessionClient = grpc.ServerStreamingClient[Subscrib
 // All implementations must embed UnimplementedSessionServiceServer
 // for forward compatibility.
 //
-// SessionService is for hosts and chat front ends: it keeps the inputs of a conversation in order, and shows everything that happens
-// in it as one stream.
+// SessionService keeps the inputs of a conversation in order and streams everything that happens in it. It is made for hosts and chat
+// front ends.
 //
 // A session belongs to the principal that created it; for every other principal it does not exist. A task that is sent with a
 // `session_id`, or over A2A with a `contextId`, belongs to the thread `default` of that session, which is created if necessary. Size
@@ -261,9 +264,9 @@ type SessionServiceServer interface {
 	// Errors: INVALID_ARGUMENT/INVALID_ARGUMENT.
 	ListSessions(context.Context, *ListSessionsRequest) (*ListSessionsResponse, error)
 	// StartThread starts a thread with an empty conversation in a session, which is created if necessary. Repeating the call with the same
-	// `thread_id` returns the existing thread unchanged.
+	// `thread_id` returns the existing thread unchanged. A session has at most 1,000 threads.
 	//
-	// Errors: INVALID_ARGUMENT/INVALID_ARGUMENT.
+	// Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, RESOURCE_EXHAUSTED/RESOURCE_EXHAUSTED.
 	StartThread(context.Context, *StartThreadRequest) (*StartThreadResponse, error)
 	// SubmitTurn accepts an input and responds when it is in the log, before any work begins. The session is created if necessary.
 	//
@@ -273,26 +276,29 @@ type SessionServiceServer interface {
 	SubmitTurn(context.Context, *SubmitTurnRequest) (*SubmitTurnResponse, error)
 	// StreamTurn streams the events of a turn as StreamTask does, also of a turn that has not started. It ends when the turn has ended.
 	//
-	// Errors: NOT_FOUND/SESSION_NOT_FOUND, NOT_FOUND/TURN_NOT_FOUND, OUT_OF_RANGE/SEQUENCE_OUT_OF_RANGE.
+	// Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/SESSION_NOT_FOUND, NOT_FOUND/TURN_NOT_FOUND,
+	// OUT_OF_RANGE/SEQUENCE_OUT_OF_RANGE.
 	StreamTurn(*StreamTurnRequest, grpc.ServerStreamingServer[StreamTurnResponse]) error
 	// InterruptTurn cancels the active turns of a thread and its task that waits for input, or one turn. The response has the turns that
 	// were open, after the call; it is empty if there was nothing to interrupt. The cancellation is in the logs before the work is
 	// stopped.
 	//
-	// Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/SESSION_NOT_FOUND, NOT_FOUND/TURN_NOT_FOUND.
+	// Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/SESSION_NOT_FOUND, NOT_FOUND/THREAD_NOT_FOUND, NOT_FOUND/TURN_NOT_FOUND.
 	InterruptTurn(context.Context, *InterruptTurnRequest) (*InterruptTurnResponse, error)
 	// PromoteQueuedTurn puts a queued turn at the front of its thread's queue.
 	//
-	// Errors: NOT_FOUND/SESSION_NOT_FOUND, NOT_FOUND/TURN_NOT_FOUND, FAILED_PRECONDITION/TURN_NOT_QUEUED.
+	// Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/SESSION_NOT_FOUND, NOT_FOUND/TURN_NOT_FOUND,
+	// FAILED_PRECONDITION/TURN_NOT_QUEUED.
 	PromoteQueuedTurn(context.Context, *PromoteQueuedTurnRequest) (*PromoteQueuedTurnResponse, error)
 	// RemoveQueuedTurn removes a turn from the queue: its task is canceled.
 	//
-	// Errors: NOT_FOUND/SESSION_NOT_FOUND, NOT_FOUND/TURN_NOT_FOUND, FAILED_PRECONDITION/TURN_NOT_QUEUED.
+	// Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/SESSION_NOT_FOUND, NOT_FOUND/TURN_NOT_FOUND,
+	// FAILED_PRECONDITION/TURN_NOT_QUEUED.
 	RemoveQueuedTurn(context.Context, *RemoveQueuedTurnRequest) (*RemoveQueuedTurnResponse, error)
 	// SubscribeSession streams the events of a session and of all its tasks after a position, in the order of their commits, without
 	// gaps or repetitions. It does not end by itself.
 	//
-	// Errors: NOT_FOUND/SESSION_NOT_FOUND, OUT_OF_RANGE/SEQUENCE_OUT_OF_RANGE.
+	// Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/SESSION_NOT_FOUND, OUT_OF_RANGE/SEQUENCE_OUT_OF_RANGE.
 	SubscribeSession(*SubscribeSessionRequest, grpc.ServerStreamingServer[SubscribeSessionResponse]) error
 	mustEmbedUnimplementedSessionServiceServer()
 }

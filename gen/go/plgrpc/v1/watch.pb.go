@@ -23,14 +23,16 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// WatchPosition is the position of a reader after a response of a watch. StreamTask, SubscribeTask, WatchAgents and WatchApprovals
-// send it by the same rules:
+// WatchPosition is the position of a reader after a response of a watch. StreamTask, SubscribeTask, StreamTurn, SubscribeSession,
+// WatchAgents and WatchApprovals send it by the same rules. What the rules say of the streams of a task is also true of StreamTurn and
+// SubscribeSession.
 //
 //  1. A revision is a number that grows with every change, from 1. In the streams of a task it is the sequence of an event. In
-//     WatchAgents it is the registry's revision. In WatchApprovals it is the revision of the agent's approvals. Revisions of a
-//     registry or an agent may begin above 1 and have gaps; only sequences begin at 1 without gaps.
-//  2. To continue after an interruption, a reader sends the last revision that was not 0 as `after_sequence` or `after_revision`. The
-//     next stream begins with the changes after that revision; no change is lost or repeated. In the streams of a task, the sequence
+//     SubscribeSession it is the position of an event. In WatchAgents it is the registry's revision. In WatchApprovals it is the
+//     revision of the agent's approvals. Revisions of a registry or an agent may begin above 1 and have gaps; only sequences and
+//     positions begin at 1 without gaps.
+//  2. To continue after an interruption, a reader sends the last revision that was not 0 as `after_sequence`, `after_position` or
+//     `after_revision`. The next stream begins with the changes after that revision; no change is lost or repeated. In the streams of a task, the sequence
 //     of the last received event is an equivalent position, and always the newest.
 //  3. A snapshot is the complete current state instead of a list of changes. WatchAgents and WatchApprovals begin with one if the
 //     reader sends 0 or a revision that the server no longer has; they may also send one later to a reader that is too slow. `reset`

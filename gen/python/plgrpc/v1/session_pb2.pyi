@@ -104,9 +104,9 @@ class Session(_message.Message):
     title: _builtins.str
     """Title for people. At most 1,000 characters. May be empty."""
     metadata_json: _builtins.str
-    """Metadata of the owner, a JSON object. Empty means none."""
+    """Metadata of the owner, a JSON object of at most 64 KiB. Empty means none."""
     archived: _builtins.bool
-    """Whether the owner has put the session aside. It works as before."""
+    """Whether the owner has archived the session: ListSessions leaves it out by default. Nothing else changes."""
     position: _builtins.int
     """Position of the last event of the session: the state that this message reflects."""
     turn_count: _builtins.int
@@ -215,7 +215,7 @@ class Turn(_message.Message):
     result: _task_pb2.TaskState.ValueType
     """State of the task when the turn ended. Unset before."""
     reason: _builtins.str
-    """Why it ended so: the reason of the task's last status. May be empty."""
+    """Reason of the task's last status. May be empty."""
     position: _builtins.int
     """Position of the event with which it was submitted. Turns of a session are listed in this order."""
     when_busy: Global___WhenBusy.ValueType
@@ -354,7 +354,7 @@ Global___SessionCreated: _TypeAlias = SessionCreated  # noqa: Y015
 
 @_typing.final
 class SessionUpdated(_message.Message):
-    """SessionUpdated changes what the owner sets. All fields have their new values."""
+    """SessionUpdated changes the title, the metadata or `archived`. All fields have their new values."""
 
     DESCRIPTOR: _descriptor.Descriptor
 

@@ -346,7 +346,7 @@ class SubmitTurnRequest(_message.Message):
     and that a repetition is another turn.
     """
     when_busy: _session_pb2.WhenBusy.ValueType
-    """What to do if the thread has an active turn. At most 100 turns wait in a thread. Set by the caller. Default: enqueue."""
+    """Policy for a thread with an active turn. At most 100 turns wait in a thread. Set by the caller. Default: enqueue."""
     @_builtins.property
     def input(self) -> _task_input_pb2.TaskInput:
         """The input. `task_id`, `target`, `expected_sequence` and `session_id` must be empty. Set by the caller. Required."""

@@ -26,8 +26,8 @@ if _version_not_supported:
 
 
 class SessionServiceStub(object):
-    """SessionService is for hosts and chat front ends: it keeps the inputs of a conversation in order, and shows everything that happens
-    in it as one stream.
+    """SessionService keeps the inputs of a conversation in order and streams everything that happens in it. It is made for hosts and chat
+    front ends.
 
     A session belongs to the principal that created it; for every other principal it does not exist. A task that is sent with a
     `session_id`, or over A2A with a `contextId`, belongs to the thread `default` of that session, which is created if necessary. Size
@@ -98,8 +98,8 @@ class SessionServiceStub(object):
 
 
 class SessionServiceServicer(object):
-    """SessionService is for hosts and chat front ends: it keeps the inputs of a conversation in order, and shows everything that happens
-    in it as one stream.
+    """SessionService keeps the inputs of a conversation in order and streams everything that happens in it. It is made for hosts and chat
+    front ends.
 
     A session belongs to the principal that created it; for every other principal it does not exist. A task that is sent with a
     `session_id`, or over A2A with a `contextId`, belongs to the thread `default` of that session, which is created if necessary. Size
@@ -144,9 +144,9 @@ class SessionServiceServicer(object):
 
     def StartThread(self, request, context):
         """StartThread starts a thread with an empty conversation in a session, which is created if necessary. Repeating the call with the same
-        `thread_id` returns the existing thread unchanged.
+        `thread_id` returns the existing thread unchanged. A session has at most 1,000 threads.
 
-        Errors: INVALID_ARGUMENT/INVALID_ARGUMENT.
+        Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, RESOURCE_EXHAUSTED/RESOURCE_EXHAUSTED.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -166,7 +166,8 @@ class SessionServiceServicer(object):
     def StreamTurn(self, request, context):
         """StreamTurn streams the events of a turn as StreamTask does, also of a turn that has not started. It ends when the turn has ended.
 
-        Errors: NOT_FOUND/SESSION_NOT_FOUND, NOT_FOUND/TURN_NOT_FOUND, OUT_OF_RANGE/SEQUENCE_OUT_OF_RANGE.
+        Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/SESSION_NOT_FOUND, NOT_FOUND/TURN_NOT_FOUND,
+        OUT_OF_RANGE/SEQUENCE_OUT_OF_RANGE.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -177,7 +178,7 @@ class SessionServiceServicer(object):
         were open, after the call; it is empty if there was nothing to interrupt. The cancellation is in the logs before the work is
         stopped.
 
-        Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/SESSION_NOT_FOUND, NOT_FOUND/TURN_NOT_FOUND.
+        Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/SESSION_NOT_FOUND, NOT_FOUND/THREAD_NOT_FOUND, NOT_FOUND/TURN_NOT_FOUND.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -186,7 +187,8 @@ class SessionServiceServicer(object):
     def PromoteQueuedTurn(self, request, context):
         """PromoteQueuedTurn puts a queued turn at the front of its thread's queue.
 
-        Errors: NOT_FOUND/SESSION_NOT_FOUND, NOT_FOUND/TURN_NOT_FOUND, FAILED_PRECONDITION/TURN_NOT_QUEUED.
+        Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/SESSION_NOT_FOUND, NOT_FOUND/TURN_NOT_FOUND,
+        FAILED_PRECONDITION/TURN_NOT_QUEUED.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -195,7 +197,8 @@ class SessionServiceServicer(object):
     def RemoveQueuedTurn(self, request, context):
         """RemoveQueuedTurn removes a turn from the queue: its task is canceled.
 
-        Errors: NOT_FOUND/SESSION_NOT_FOUND, NOT_FOUND/TURN_NOT_FOUND, FAILED_PRECONDITION/TURN_NOT_QUEUED.
+        Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/SESSION_NOT_FOUND, NOT_FOUND/TURN_NOT_FOUND,
+        FAILED_PRECONDITION/TURN_NOT_QUEUED.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -205,7 +208,7 @@ class SessionServiceServicer(object):
         """SubscribeSession streams the events of a session and of all its tasks after a position, in the order of their commits, without
         gaps or repetitions. It does not end by itself.
 
-        Errors: NOT_FOUND/SESSION_NOT_FOUND, OUT_OF_RANGE/SEQUENCE_OUT_OF_RANGE.
+        Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/SESSION_NOT_FOUND, OUT_OF_RANGE/SEQUENCE_OUT_OF_RANGE.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -278,8 +281,8 @@ def add_SessionServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class SessionService(object):
-    """SessionService is for hosts and chat front ends: it keeps the inputs of a conversation in order, and shows everything that happens
-    in it as one stream.
+    """SessionService keeps the inputs of a conversation in order and streams everything that happens in it. It is made for hosts and chat
+    front ends.
 
     A session belongs to the principal that created it; for every other principal it does not exist. A task that is sent with a
     `session_id`, or over A2A with a `contextId`, belongs to the thread `default` of that session, which is created if necessary. Size

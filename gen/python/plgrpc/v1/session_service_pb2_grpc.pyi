@@ -27,8 +27,8 @@ GRPC_GENERATED_VERSION: str
 GRPC_VERSION: str
 
 class SessionServiceStub:
-    """SessionService is for hosts and chat front ends: it keeps the inputs of a conversation in order, and shows everything that happens
-    in it as one stream.
+    """SessionService keeps the inputs of a conversation in order and streams everything that happens in it. It is made for hosts and chat
+    front ends.
 
     A session belongs to the principal that created it; for every other principal it does not exist. A task that is sent with a
     `session_id`, or over A2A with a `contextId`, belongs to the thread `default` of that session, which is created if necessary. Size
@@ -61,9 +61,9 @@ class SessionServiceStub:
     """
     StartThread: _grpc.UnaryUnaryMultiCallable[_session_service_pb2.StartThreadRequest, _session_service_pb2.StartThreadResponse]
     """StartThread starts a thread with an empty conversation in a session, which is created if necessary. Repeating the call with the same
-    `thread_id` returns the existing thread unchanged.
+    `thread_id` returns the existing thread unchanged. A session has at most 1,000 threads.
 
-    Errors: INVALID_ARGUMENT/INVALID_ARGUMENT.
+    Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, RESOURCE_EXHAUSTED/RESOURCE_EXHAUSTED.
     """
     SubmitTurn: _grpc.UnaryUnaryMultiCallable[_session_service_pb2.SubmitTurnRequest, _session_service_pb2.SubmitTurnResponse]
     """SubmitTurn accepts an input and responds when it is in the log, before any work begins. The session is created if necessary.
@@ -75,36 +75,39 @@ class SessionServiceStub:
     StreamTurn: _grpc.UnaryStreamMultiCallable[_session_service_pb2.StreamTurnRequest, _session_service_pb2.StreamTurnResponse]
     """StreamTurn streams the events of a turn as StreamTask does, also of a turn that has not started. It ends when the turn has ended.
 
-    Errors: NOT_FOUND/SESSION_NOT_FOUND, NOT_FOUND/TURN_NOT_FOUND, OUT_OF_RANGE/SEQUENCE_OUT_OF_RANGE.
+    Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/SESSION_NOT_FOUND, NOT_FOUND/TURN_NOT_FOUND,
+    OUT_OF_RANGE/SEQUENCE_OUT_OF_RANGE.
     """
     InterruptTurn: _grpc.UnaryUnaryMultiCallable[_session_service_pb2.InterruptTurnRequest, _session_service_pb2.InterruptTurnResponse]
     """InterruptTurn cancels the active turns of a thread and its task that waits for input, or one turn. The response has the turns that
     were open, after the call; it is empty if there was nothing to interrupt. The cancellation is in the logs before the work is
     stopped.
 
-    Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/SESSION_NOT_FOUND, NOT_FOUND/TURN_NOT_FOUND.
+    Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/SESSION_NOT_FOUND, NOT_FOUND/THREAD_NOT_FOUND, NOT_FOUND/TURN_NOT_FOUND.
     """
     PromoteQueuedTurn: _grpc.UnaryUnaryMultiCallable[_session_service_pb2.PromoteQueuedTurnRequest, _session_service_pb2.PromoteQueuedTurnResponse]
     """PromoteQueuedTurn puts a queued turn at the front of its thread's queue.
 
-    Errors: NOT_FOUND/SESSION_NOT_FOUND, NOT_FOUND/TURN_NOT_FOUND, FAILED_PRECONDITION/TURN_NOT_QUEUED.
+    Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/SESSION_NOT_FOUND, NOT_FOUND/TURN_NOT_FOUND,
+    FAILED_PRECONDITION/TURN_NOT_QUEUED.
     """
     RemoveQueuedTurn: _grpc.UnaryUnaryMultiCallable[_session_service_pb2.RemoveQueuedTurnRequest, _session_service_pb2.RemoveQueuedTurnResponse]
     """RemoveQueuedTurn removes a turn from the queue: its task is canceled.
 
-    Errors: NOT_FOUND/SESSION_NOT_FOUND, NOT_FOUND/TURN_NOT_FOUND, FAILED_PRECONDITION/TURN_NOT_QUEUED.
+    Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/SESSION_NOT_FOUND, NOT_FOUND/TURN_NOT_FOUND,
+    FAILED_PRECONDITION/TURN_NOT_QUEUED.
     """
     SubscribeSession: _grpc.UnaryStreamMultiCallable[_session_service_pb2.SubscribeSessionRequest, _session_service_pb2.SubscribeSessionResponse]
     """SubscribeSession streams the events of a session and of all its tasks after a position, in the order of their commits, without
     gaps or repetitions. It does not end by itself.
 
-    Errors: NOT_FOUND/SESSION_NOT_FOUND, OUT_OF_RANGE/SEQUENCE_OUT_OF_RANGE.
+    Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/SESSION_NOT_FOUND, OUT_OF_RANGE/SEQUENCE_OUT_OF_RANGE.
     """
 
 @_typing.type_check_only
 class SessionServiceAsyncStub(SessionServiceStub):
-    """SessionService is for hosts and chat front ends: it keeps the inputs of a conversation in order, and shows everything that happens
-    in it as one stream.
+    """SessionService keeps the inputs of a conversation in order and streams everything that happens in it. It is made for hosts and chat
+    front ends.
 
     A session belongs to the principal that created it; for every other principal it does not exist. A task that is sent with a
     `session_id`, or over A2A with a `contextId`, belongs to the thread `default` of that session, which is created if necessary. Size
@@ -134,9 +137,9 @@ class SessionServiceAsyncStub(SessionServiceStub):
     """
     StartThread: _aio.UnaryUnaryMultiCallable[_session_service_pb2.StartThreadRequest, _session_service_pb2.StartThreadResponse]  # type: ignore[assignment]
     """StartThread starts a thread with an empty conversation in a session, which is created if necessary. Repeating the call with the same
-    `thread_id` returns the existing thread unchanged.
+    `thread_id` returns the existing thread unchanged. A session has at most 1,000 threads.
 
-    Errors: INVALID_ARGUMENT/INVALID_ARGUMENT.
+    Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, RESOURCE_EXHAUSTED/RESOURCE_EXHAUSTED.
     """
     SubmitTurn: _aio.UnaryUnaryMultiCallable[_session_service_pb2.SubmitTurnRequest, _session_service_pb2.SubmitTurnResponse]  # type: ignore[assignment]
     """SubmitTurn accepts an input and responds when it is in the log, before any work begins. The session is created if necessary.
@@ -148,35 +151,38 @@ class SessionServiceAsyncStub(SessionServiceStub):
     StreamTurn: _aio.UnaryStreamMultiCallable[_session_service_pb2.StreamTurnRequest, _session_service_pb2.StreamTurnResponse]  # type: ignore[assignment]
     """StreamTurn streams the events of a turn as StreamTask does, also of a turn that has not started. It ends when the turn has ended.
 
-    Errors: NOT_FOUND/SESSION_NOT_FOUND, NOT_FOUND/TURN_NOT_FOUND, OUT_OF_RANGE/SEQUENCE_OUT_OF_RANGE.
+    Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/SESSION_NOT_FOUND, NOT_FOUND/TURN_NOT_FOUND,
+    OUT_OF_RANGE/SEQUENCE_OUT_OF_RANGE.
     """
     InterruptTurn: _aio.UnaryUnaryMultiCallable[_session_service_pb2.InterruptTurnRequest, _session_service_pb2.InterruptTurnResponse]  # type: ignore[assignment]
     """InterruptTurn cancels the active turns of a thread and its task that waits for input, or one turn. The response has the turns that
     were open, after the call; it is empty if there was nothing to interrupt. The cancellation is in the logs before the work is
     stopped.
 
-    Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/SESSION_NOT_FOUND, NOT_FOUND/TURN_NOT_FOUND.
+    Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/SESSION_NOT_FOUND, NOT_FOUND/THREAD_NOT_FOUND, NOT_FOUND/TURN_NOT_FOUND.
     """
     PromoteQueuedTurn: _aio.UnaryUnaryMultiCallable[_session_service_pb2.PromoteQueuedTurnRequest, _session_service_pb2.PromoteQueuedTurnResponse]  # type: ignore[assignment]
     """PromoteQueuedTurn puts a queued turn at the front of its thread's queue.
 
-    Errors: NOT_FOUND/SESSION_NOT_FOUND, NOT_FOUND/TURN_NOT_FOUND, FAILED_PRECONDITION/TURN_NOT_QUEUED.
+    Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/SESSION_NOT_FOUND, NOT_FOUND/TURN_NOT_FOUND,
+    FAILED_PRECONDITION/TURN_NOT_QUEUED.
     """
     RemoveQueuedTurn: _aio.UnaryUnaryMultiCallable[_session_service_pb2.RemoveQueuedTurnRequest, _session_service_pb2.RemoveQueuedTurnResponse]  # type: ignore[assignment]
     """RemoveQueuedTurn removes a turn from the queue: its task is canceled.
 
-    Errors: NOT_FOUND/SESSION_NOT_FOUND, NOT_FOUND/TURN_NOT_FOUND, FAILED_PRECONDITION/TURN_NOT_QUEUED.
+    Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/SESSION_NOT_FOUND, NOT_FOUND/TURN_NOT_FOUND,
+    FAILED_PRECONDITION/TURN_NOT_QUEUED.
     """
     SubscribeSession: _aio.UnaryStreamMultiCallable[_session_service_pb2.SubscribeSessionRequest, _session_service_pb2.SubscribeSessionResponse]  # type: ignore[assignment]
     """SubscribeSession streams the events of a session and of all its tasks after a position, in the order of their commits, without
     gaps or repetitions. It does not end by itself.
 
-    Errors: NOT_FOUND/SESSION_NOT_FOUND, OUT_OF_RANGE/SEQUENCE_OUT_OF_RANGE.
+    Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/SESSION_NOT_FOUND, OUT_OF_RANGE/SEQUENCE_OUT_OF_RANGE.
     """
 
 class SessionServiceServicer(metaclass=_abc_1.ABCMeta):
-    """SessionService is for hosts and chat front ends: it keeps the inputs of a conversation in order, and shows everything that happens
-    in it as one stream.
+    """SessionService keeps the inputs of a conversation in order and streams everything that happens in it. It is made for hosts and chat
+    front ends.
 
     A session belongs to the principal that created it; for every other principal it does not exist. A task that is sent with a
     `session_id`, or over A2A with a `contextId`, belongs to the thread `default` of that session, which is created if necessary. Size
@@ -234,9 +240,9 @@ class SessionServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_session_service_pb2.StartThreadResponse, _abc.Awaitable[_session_service_pb2.StartThreadResponse]]:
         """StartThread starts a thread with an empty conversation in a session, which is created if necessary. Repeating the call with the same
-        `thread_id` returns the existing thread unchanged.
+        `thread_id` returns the existing thread unchanged. A session has at most 1,000 threads.
 
-        Errors: INVALID_ARGUMENT/INVALID_ARGUMENT.
+        Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, RESOURCE_EXHAUSTED/RESOURCE_EXHAUSTED.
         """
 
     @_abc_1.abstractmethod
@@ -260,7 +266,8 @@ class SessionServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_abc.Iterator[_session_service_pb2.StreamTurnResponse], _abc.AsyncIterator[_session_service_pb2.StreamTurnResponse]]:
         """StreamTurn streams the events of a turn as StreamTask does, also of a turn that has not started. It ends when the turn has ended.
 
-        Errors: NOT_FOUND/SESSION_NOT_FOUND, NOT_FOUND/TURN_NOT_FOUND, OUT_OF_RANGE/SEQUENCE_OUT_OF_RANGE.
+        Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/SESSION_NOT_FOUND, NOT_FOUND/TURN_NOT_FOUND,
+        OUT_OF_RANGE/SEQUENCE_OUT_OF_RANGE.
         """
 
     @_abc_1.abstractmethod
@@ -273,7 +280,7 @@ class SessionServiceServicer(metaclass=_abc_1.ABCMeta):
         were open, after the call; it is empty if there was nothing to interrupt. The cancellation is in the logs before the work is
         stopped.
 
-        Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/SESSION_NOT_FOUND, NOT_FOUND/TURN_NOT_FOUND.
+        Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/SESSION_NOT_FOUND, NOT_FOUND/THREAD_NOT_FOUND, NOT_FOUND/TURN_NOT_FOUND.
         """
 
     @_abc_1.abstractmethod
@@ -284,7 +291,8 @@ class SessionServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_session_service_pb2.PromoteQueuedTurnResponse, _abc.Awaitable[_session_service_pb2.PromoteQueuedTurnResponse]]:
         """PromoteQueuedTurn puts a queued turn at the front of its thread's queue.
 
-        Errors: NOT_FOUND/SESSION_NOT_FOUND, NOT_FOUND/TURN_NOT_FOUND, FAILED_PRECONDITION/TURN_NOT_QUEUED.
+        Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/SESSION_NOT_FOUND, NOT_FOUND/TURN_NOT_FOUND,
+        FAILED_PRECONDITION/TURN_NOT_QUEUED.
         """
 
     @_abc_1.abstractmethod
@@ -295,7 +303,8 @@ class SessionServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_session_service_pb2.RemoveQueuedTurnResponse, _abc.Awaitable[_session_service_pb2.RemoveQueuedTurnResponse]]:
         """RemoveQueuedTurn removes a turn from the queue: its task is canceled.
 
-        Errors: NOT_FOUND/SESSION_NOT_FOUND, NOT_FOUND/TURN_NOT_FOUND, FAILED_PRECONDITION/TURN_NOT_QUEUED.
+        Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/SESSION_NOT_FOUND, NOT_FOUND/TURN_NOT_FOUND,
+        FAILED_PRECONDITION/TURN_NOT_QUEUED.
         """
 
     @_abc_1.abstractmethod
@@ -307,7 +316,7 @@ class SessionServiceServicer(metaclass=_abc_1.ABCMeta):
         """SubscribeSession streams the events of a session and of all its tasks after a position, in the order of their commits, without
         gaps or repetitions. It does not end by itself.
 
-        Errors: NOT_FOUND/SESSION_NOT_FOUND, OUT_OF_RANGE/SEQUENCE_OUT_OF_RANGE.
+        Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/SESSION_NOT_FOUND, OUT_OF_RANGE/SEQUENCE_OUT_OF_RANGE.
         """
 
 def add_SessionServiceServicer_to_server(servicer: SessionServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -2378,14 +2378,16 @@ impl TaskTarget {
         }
     }
 }
-/// WatchPosition is the position of a reader after a response of a watch. StreamTask, SubscribeTask, WatchAgents and WatchApprovals
-/// send it by the same rules:
+/// WatchPosition is the position of a reader after a response of a watch. StreamTask, SubscribeTask, StreamTurn, SubscribeSession,
+/// WatchAgents and WatchApprovals send it by the same rules. What the rules say of the streams of a task is also true of StreamTurn and
+/// SubscribeSession.
 ///
 /// 1. A revision is a number that grows with every change, from 1. In the streams of a task it is the sequence of an event. In
-///     WatchAgents it is the registry's revision. In WatchApprovals it is the revision of the agent's approvals. Revisions of a
-///     registry or an agent may begin above 1 and have gaps; only sequences begin at 1 without gaps.
-/// 2. To continue after an interruption, a reader sends the last revision that was not 0 as `after_sequence` or `after_revision`. The
-///     next stream begins with the changes after that revision; no change is lost or repeated. In the streams of a task, the sequence
+///     SubscribeSession it is the position of an event. In WatchAgents it is the registry's revision. In WatchApprovals it is the
+///     revision of the agent's approvals. Revisions of a registry or an agent may begin above 1 and have gaps; only sequences and
+///     positions begin at 1 without gaps.
+/// 2. To continue after an interruption, a reader sends the last revision that was not 0 as `after_sequence`, `after_position` or
+///     `after_revision`. The next stream begins with the changes after that revision; no change is lost or repeated. In the streams of a task, the sequence
 ///     of the last received event is an equivalent position, and always the newest.
 /// 3. A snapshot is the complete current state instead of a list of changes. WatchAgents and WatchApprovals begin with one if the
 ///     reader sends 0 or a revision that the server no longer has; they may also send one later to a reader that is too slow. `reset`
@@ -3665,10 +3667,10 @@ pub struct Session {
     /// Title for people. At most 1,000 characters. May be empty.
     #[prost(string, tag="2")]
     pub title: ::prost::alloc::string::String,
-    /// Metadata of the owner, a JSON object. Empty means none.
+    /// Metadata of the owner, a JSON object of at most 64 KiB. Empty means none.
     #[prost(string, tag="3")]
     pub metadata_json: ::prost::alloc::string::String,
-    /// Whether the owner has put the session aside. It works as before.
+    /// Whether the owner has archived the session: ListSessions leaves it out by default. Nothing else changes.
     #[prost(bool, tag="4")]
     pub archived: bool,
     /// Position of the last event of the session: the state that this message reflects.
@@ -3726,7 +3728,7 @@ pub struct Turn {
     /// State of the task when the turn ended. Unset before.
     #[prost(enumeration="TaskState", tag="6")]
     pub result: i32,
-    /// Why it ended so: the reason of the task's last status. May be empty.
+    /// Reason of the task's last status. May be empty.
     #[prost(string, tag="7")]
     pub reason: ::prost::alloc::string::String,
     /// Position of the event with which it was submitted. Turns of a session are listed in this order.
@@ -3795,7 +3797,7 @@ pub struct SessionCreated {
     #[prost(string, tag="2")]
     pub metadata_json: ::prost::alloc::string::String,
 }
-/// SessionUpdated changes what the owner sets. All fields have their new values.
+/// SessionUpdated changes the title, the metadata or `archived`. All fields have their new values.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct SessionUpdated {
     /// As in Session.
@@ -4079,7 +4081,7 @@ pub struct SubmitTurnRequest {
     /// The input. `task_id`, `target`, `expected_sequence` and `session_id` must be empty. Set by the caller. Required.
     #[prost(message, optional, tag="4")]
     pub input: ::core::option::Option<TaskInput>,
-    /// What to do if the thread has an active turn. At most 100 turns wait in a thread. Set by the caller. Default: enqueue.
+    /// Policy for a thread with an active turn. At most 100 turns wait in a thread. Set by the caller. Default: enqueue.
     #[prost(enumeration="WhenBusy", tag="5")]
     pub when_busy: i32,
 }

@@ -2734,8 +2734,8 @@ pub mod session_service_client {
     )]
     use tonic::codegen::*;
     use tonic::codegen::http::Uri;
-    /** SessionService is for hosts and chat front ends: it keeps the inputs of a conversation in order, and shows everything that happens
- in it as one stream.
+    /** SessionService keeps the inputs of a conversation in order and streams everything that happens in it. It is made for hosts and chat
+ front ends.
 
  A session belongs to the principal that created it; for every other principal it does not exist. A task that is sent with a
  `session_id`, or over A2A with a `contextId`, belongs to the thread `default` of that session, which is created if necessary. Size
@@ -2934,9 +2934,9 @@ pub mod session_service_client {
             self.inner.unary(req, path, codec).await
         }
         /** StartThread starts a thread with an empty conversation in a session, which is created if necessary. Repeating the call with the same
- `thread_id` returns the existing thread unchanged.
+ `thread_id` returns the existing thread unchanged. A session has at most 1,000 threads.
 
- Errors: INVALID_ARGUMENT/INVALID_ARGUMENT.
+ Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, RESOURCE_EXHAUSTED/RESOURCE_EXHAUSTED.
 */
         pub async fn start_thread(
             &mut self,
@@ -2994,7 +2994,8 @@ pub mod session_service_client {
         }
         /** StreamTurn streams the events of a turn as StreamTask does, also of a turn that has not started. It ends when the turn has ended.
 
- Errors: NOT_FOUND/SESSION_NOT_FOUND, NOT_FOUND/TURN_NOT_FOUND, OUT_OF_RANGE/SEQUENCE_OUT_OF_RANGE.
+ Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/SESSION_NOT_FOUND, NOT_FOUND/TURN_NOT_FOUND,
+ OUT_OF_RANGE/SEQUENCE_OUT_OF_RANGE.
 */
         pub async fn stream_turn(
             &mut self,
@@ -3024,7 +3025,7 @@ pub mod session_service_client {
  were open, after the call; it is empty if there was nothing to interrupt. The cancellation is in the logs before the work is
  stopped.
 
- Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/SESSION_NOT_FOUND, NOT_FOUND/TURN_NOT_FOUND.
+ Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/SESSION_NOT_FOUND, NOT_FOUND/THREAD_NOT_FOUND, NOT_FOUND/TURN_NOT_FOUND.
 */
         pub async fn interrupt_turn(
             &mut self,
@@ -3052,7 +3053,8 @@ pub mod session_service_client {
         }
         /** PromoteQueuedTurn puts a queued turn at the front of its thread's queue.
 
- Errors: NOT_FOUND/SESSION_NOT_FOUND, NOT_FOUND/TURN_NOT_FOUND, FAILED_PRECONDITION/TURN_NOT_QUEUED.
+ Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/SESSION_NOT_FOUND, NOT_FOUND/TURN_NOT_FOUND,
+ FAILED_PRECONDITION/TURN_NOT_QUEUED.
 */
         pub async fn promote_queued_turn(
             &mut self,
@@ -3082,7 +3084,8 @@ pub mod session_service_client {
         }
         /** RemoveQueuedTurn removes a turn from the queue: its task is canceled.
 
- Errors: NOT_FOUND/SESSION_NOT_FOUND, NOT_FOUND/TURN_NOT_FOUND, FAILED_PRECONDITION/TURN_NOT_QUEUED.
+ Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/SESSION_NOT_FOUND, NOT_FOUND/TURN_NOT_FOUND,
+ FAILED_PRECONDITION/TURN_NOT_QUEUED.
 */
         pub async fn remove_queued_turn(
             &mut self,
@@ -3111,7 +3114,7 @@ pub mod session_service_client {
         /** SubscribeSession streams the events of a session and of all its tasks after a position, in the order of their commits, without
  gaps or repetitions. It does not end by itself.
 
- Errors: NOT_FOUND/SESSION_NOT_FOUND, OUT_OF_RANGE/SEQUENCE_OUT_OF_RANGE.
+ Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/SESSION_NOT_FOUND, OUT_OF_RANGE/SEQUENCE_OUT_OF_RANGE.
 */
         pub async fn subscribe_session(
             &mut self,
@@ -3197,9 +3200,9 @@ pub mod session_service_server {
             tonic::Status,
         >;
         /** StartThread starts a thread with an empty conversation in a session, which is created if necessary. Repeating the call with the same
- `thread_id` returns the existing thread unchanged.
+ `thread_id` returns the existing thread unchanged. A session has at most 1,000 threads.
 
- Errors: INVALID_ARGUMENT/INVALID_ARGUMENT.
+ Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, RESOURCE_EXHAUSTED/RESOURCE_EXHAUSTED.
 */
         async fn start_thread(
             &self,
@@ -3229,7 +3232,8 @@ pub mod session_service_server {
             + 'static;
         /** StreamTurn streams the events of a turn as StreamTask does, also of a turn that has not started. It ends when the turn has ended.
 
- Errors: NOT_FOUND/SESSION_NOT_FOUND, NOT_FOUND/TURN_NOT_FOUND, OUT_OF_RANGE/SEQUENCE_OUT_OF_RANGE.
+ Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/SESSION_NOT_FOUND, NOT_FOUND/TURN_NOT_FOUND,
+ OUT_OF_RANGE/SEQUENCE_OUT_OF_RANGE.
 */
         async fn stream_turn(
             &self,
@@ -3239,7 +3243,7 @@ pub mod session_service_server {
  were open, after the call; it is empty if there was nothing to interrupt. The cancellation is in the logs before the work is
  stopped.
 
- Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/SESSION_NOT_FOUND, NOT_FOUND/TURN_NOT_FOUND.
+ Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/SESSION_NOT_FOUND, NOT_FOUND/THREAD_NOT_FOUND, NOT_FOUND/TURN_NOT_FOUND.
 */
         async fn interrupt_turn(
             &self,
@@ -3250,7 +3254,8 @@ pub mod session_service_server {
         >;
         /** PromoteQueuedTurn puts a queued turn at the front of its thread's queue.
 
- Errors: NOT_FOUND/SESSION_NOT_FOUND, NOT_FOUND/TURN_NOT_FOUND, FAILED_PRECONDITION/TURN_NOT_QUEUED.
+ Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/SESSION_NOT_FOUND, NOT_FOUND/TURN_NOT_FOUND,
+ FAILED_PRECONDITION/TURN_NOT_QUEUED.
 */
         async fn promote_queued_turn(
             &self,
@@ -3261,7 +3266,8 @@ pub mod session_service_server {
         >;
         /** RemoveQueuedTurn removes a turn from the queue: its task is canceled.
 
- Errors: NOT_FOUND/SESSION_NOT_FOUND, NOT_FOUND/TURN_NOT_FOUND, FAILED_PRECONDITION/TURN_NOT_QUEUED.
+ Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/SESSION_NOT_FOUND, NOT_FOUND/TURN_NOT_FOUND,
+ FAILED_PRECONDITION/TURN_NOT_QUEUED.
 */
         async fn remove_queued_turn(
             &self,
@@ -3282,7 +3288,7 @@ pub mod session_service_server {
         /** SubscribeSession streams the events of a session and of all its tasks after a position, in the order of their commits, without
  gaps or repetitions. It does not end by itself.
 
- Errors: NOT_FOUND/SESSION_NOT_FOUND, OUT_OF_RANGE/SEQUENCE_OUT_OF_RANGE.
+ Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/SESSION_NOT_FOUND, OUT_OF_RANGE/SEQUENCE_OUT_OF_RANGE.
 */
         async fn subscribe_session(
             &self,
@@ -3292,8 +3298,8 @@ pub mod session_service_server {
             tonic::Status,
         >;
     }
-    /** SessionService is for hosts and chat front ends: it keeps the inputs of a conversation in order, and shows everything that happens
- in it as one stream.
+    /** SessionService keeps the inputs of a conversation in order and streams everything that happens in it. It is made for hosts and chat
+ front ends.
 
  A session belongs to the principal that created it; for every other principal it does not exist. A task that is sent with a
  `session_id`, or over A2A with a `contextId`, belongs to the thread `default` of that session, which is created if necessary. Size

@@ -36,14 +36,14 @@ export declare type Session = Message<"plgrpc.v1.Session"> & {
   title: string;
 
   /**
-   * Metadata of the owner, a JSON object. Empty means none.
+   * Metadata of the owner, a JSON object of at most 64 KiB. Empty means none.
    *
    * @generated from field: string metadata_json = 3;
    */
   metadataJson: string;
 
   /**
-   * Whether the owner has put the session aside. It works as before.
+   * Whether the owner has archived the session: ListSessions leaves it out by default. Nothing else changes.
    *
    * @generated from field: bool archived = 4;
    */
@@ -183,7 +183,7 @@ export declare type Turn = Message<"plgrpc.v1.Turn"> & {
   result: TaskState;
 
   /**
-   * Why it ended so: the reason of the task's last status. May be empty.
+   * Reason of the task's last status. May be empty.
    *
    * @generated from field: string reason = 7;
    */
@@ -344,7 +344,7 @@ export declare type SessionCreated = Message<"plgrpc.v1.SessionCreated"> & {
 export declare const SessionCreatedSchema: GenMessage<SessionCreated>;
 
 /**
- * SessionUpdated changes what the owner sets. All fields have their new values.
+ * SessionUpdated changes the title, the metadata or `archived`. All fields have their new values.
  *
  * @generated from message plgrpc.v1.SessionUpdated
  */

@@ -358,7 +358,7 @@ export declare type SubmitTurnRequest = Message<"plgrpc.v1.SubmitTurnRequest"> &
   input?: TaskInput | undefined;
 
   /**
-   * What to do if the thread has an active turn. At most 100 turns wait in a thread. Set by the caller. Default: enqueue.
+   * Policy for a thread with an active turn. At most 100 turns wait in a thread. Set by the caller. Default: enqueue.
    *
    * @generated from field: plgrpc.v1.WhenBusy when_busy = 5;
    */
@@ -724,8 +724,8 @@ export declare type SessionSegment = Message<"plgrpc.v1.SessionSegment"> & {
 export declare const SessionSegmentSchema: GenMessage<SessionSegment>;
 
 /**
- * SessionService is for hosts and chat front ends: it keeps the inputs of a conversation in order, and shows everything that happens
- * in it as one stream.
+ * SessionService keeps the inputs of a conversation in order and streams everything that happens in it. It is made for hosts and chat
+ * front ends.
  *
  * A session belongs to the principal that created it; for every other principal it does not exist. A task that is sent with a
  * `session_id`, or over A2A with a `contextId`, belongs to the thread `default` of that session, which is created if necessary. Size
@@ -784,9 +784,9 @@ export declare const SessionService: GenService<{
   },
   /**
    * StartThread starts a thread with an empty conversation in a session, which is created if necessary. Repeating the call with the same
-   * `thread_id` returns the existing thread unchanged.
+   * `thread_id` returns the existing thread unchanged. A session has at most 1,000 threads.
    *
-   * Errors: INVALID_ARGUMENT/INVALID_ARGUMENT.
+   * Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, RESOURCE_EXHAUSTED/RESOURCE_EXHAUSTED.
    *
    * @generated from rpc plgrpc.v1.SessionService.StartThread
    */
@@ -812,7 +812,8 @@ export declare const SessionService: GenService<{
   /**
    * StreamTurn streams the events of a turn as StreamTask does, also of a turn that has not started. It ends when the turn has ended.
    *
-   * Errors: NOT_FOUND/SESSION_NOT_FOUND, NOT_FOUND/TURN_NOT_FOUND, OUT_OF_RANGE/SEQUENCE_OUT_OF_RANGE.
+   * Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/SESSION_NOT_FOUND, NOT_FOUND/TURN_NOT_FOUND,
+   * OUT_OF_RANGE/SEQUENCE_OUT_OF_RANGE.
    *
    * @generated from rpc plgrpc.v1.SessionService.StreamTurn
    */
@@ -826,7 +827,7 @@ export declare const SessionService: GenService<{
    * were open, after the call; it is empty if there was nothing to interrupt. The cancellation is in the logs before the work is
    * stopped.
    *
-   * Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/SESSION_NOT_FOUND, NOT_FOUND/TURN_NOT_FOUND.
+   * Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/SESSION_NOT_FOUND, NOT_FOUND/THREAD_NOT_FOUND, NOT_FOUND/TURN_NOT_FOUND.
    *
    * @generated from rpc plgrpc.v1.SessionService.InterruptTurn
    */
@@ -838,7 +839,8 @@ export declare const SessionService: GenService<{
   /**
    * PromoteQueuedTurn puts a queued turn at the front of its thread's queue.
    *
-   * Errors: NOT_FOUND/SESSION_NOT_FOUND, NOT_FOUND/TURN_NOT_FOUND, FAILED_PRECONDITION/TURN_NOT_QUEUED.
+   * Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/SESSION_NOT_FOUND, NOT_FOUND/TURN_NOT_FOUND,
+   * FAILED_PRECONDITION/TURN_NOT_QUEUED.
    *
    * @generated from rpc plgrpc.v1.SessionService.PromoteQueuedTurn
    */
@@ -850,7 +852,8 @@ export declare const SessionService: GenService<{
   /**
    * RemoveQueuedTurn removes a turn from the queue: its task is canceled.
    *
-   * Errors: NOT_FOUND/SESSION_NOT_FOUND, NOT_FOUND/TURN_NOT_FOUND, FAILED_PRECONDITION/TURN_NOT_QUEUED.
+   * Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/SESSION_NOT_FOUND, NOT_FOUND/TURN_NOT_FOUND,
+   * FAILED_PRECONDITION/TURN_NOT_QUEUED.
    *
    * @generated from rpc plgrpc.v1.SessionService.RemoveQueuedTurn
    */
@@ -863,7 +866,7 @@ export declare const SessionService: GenService<{
    * SubscribeSession streams the events of a session and of all its tasks after a position, in the order of their commits, without
    * gaps or repetitions. It does not end by itself.
    *
-   * Errors: NOT_FOUND/SESSION_NOT_FOUND, OUT_OF_RANGE/SEQUENCE_OUT_OF_RANGE.
+   * Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/SESSION_NOT_FOUND, OUT_OF_RANGE/SEQUENCE_OUT_OF_RANGE.
    *
    * @generated from rpc plgrpc.v1.SessionService.SubscribeSession
    */

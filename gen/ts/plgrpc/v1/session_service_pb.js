@@ -179,8 +179,8 @@ export const SessionSegmentSchema = /*@__PURE__*/
   messageDesc(file_plgrpc_v1_session_service, 22);
 
 /**
- * SessionService is for hosts and chat front ends: it keeps the inputs of a conversation in order, and shows everything that happens
- * in it as one stream.
+ * SessionService keeps the inputs of a conversation in order and streams everything that happens in it. It is made for hosts and chat
+ * front ends.
  *
  * A session belongs to the principal that created it; for every other principal it does not exist. A task that is sent with a
  * `session_id`, or over A2A with a `contextId`, belongs to the thread `default` of that session, which is created if necessary. Size

@@ -153,7 +153,7 @@ private static final long serialVersionUID = 0L;
   private volatile java.lang.Object metadataJson_ = "";
   /**
    * <pre>
-   * Metadata of the owner, a JSON object. Empty means none.
+   * Metadata of the owner, a JSON object of at most 64 KiB. Empty means none.
    * </pre>
    *
    * <code>string metadata_json = 3;</code>
@@ -174,7 +174,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Metadata of the owner, a JSON object. Empty means none.
+   * Metadata of the owner, a JSON object of at most 64 KiB. Empty means none.
    * </pre>
    *
    * <code>string metadata_json = 3;</code>
@@ -199,7 +199,7 @@ private static final long serialVersionUID = 0L;
   private boolean archived_ = false;
   /**
    * <pre>
-   * Whether the owner has put the session aside. It works as before.
+   * Whether the owner has archived the session: ListSessions leaves it out by default. Nothing else changes.
    * </pre>
    *
    * <code>bool archived = 4;</code>
@@ -1269,7 +1269,7 @@ private static final long serialVersionUID = 0L;
     private java.lang.Object metadataJson_ = "";
     /**
      * <pre>
-     * Metadata of the owner, a JSON object. Empty means none.
+     * Metadata of the owner, a JSON object of at most 64 KiB. Empty means none.
      * </pre>
      *
      * <code>string metadata_json = 3;</code>
@@ -1289,7 +1289,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Metadata of the owner, a JSON object. Empty means none.
+     * Metadata of the owner, a JSON object of at most 64 KiB. Empty means none.
      * </pre>
      *
      * <code>string metadata_json = 3;</code>
@@ -1310,7 +1310,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Metadata of the owner, a JSON object. Empty means none.
+     * Metadata of the owner, a JSON object of at most 64 KiB. Empty means none.
      * </pre>
      *
      * <code>string metadata_json = 3;</code>
@@ -1327,7 +1327,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Metadata of the owner, a JSON object. Empty means none.
+     * Metadata of the owner, a JSON object of at most 64 KiB. Empty means none.
      * </pre>
      *
      * <code>string metadata_json = 3;</code>
@@ -1341,7 +1341,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Metadata of the owner, a JSON object. Empty means none.
+     * Metadata of the owner, a JSON object of at most 64 KiB. Empty means none.
      * </pre>
      *
      * <code>string metadata_json = 3;</code>
@@ -1361,7 +1361,7 @@ private static final long serialVersionUID = 0L;
     private boolean archived_ ;
     /**
      * <pre>
-     * Whether the owner has put the session aside. It works as before.
+     * Whether the owner has archived the session: ListSessions leaves it out by default. Nothing else changes.
      * </pre>
      *
      * <code>bool archived = 4;</code>
@@ -1373,7 +1373,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Whether the owner has put the session aside. It works as before.
+     * Whether the owner has archived the session: ListSessions leaves it out by default. Nothing else changes.
      * </pre>
      *
      * <code>bool archived = 4;</code>
@@ -1389,7 +1389,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Whether the owner has put the session aside. It works as before.
+     * Whether the owner has archived the session: ListSessions leaves it out by default. Nothing else changes.
      * </pre>
      *
      * <code>bool archived = 4;</code>

@@ -52,7 +52,7 @@ public interface SessionOrBuilder extends
 
   /**
    * <pre>
-   * Metadata of the owner, a JSON object. Empty means none.
+   * Metadata of the owner, a JSON object of at most 64 KiB. Empty means none.
    * </pre>
    *
    * <code>string metadata_json = 3;</code>
@@ -61,7 +61,7 @@ public interface SessionOrBuilder extends
   java.lang.String getMetadataJson();
   /**
    * <pre>
-   * Metadata of the owner, a JSON object. Empty means none.
+   * Metadata of the owner, a JSON object of at most 64 KiB. Empty means none.
    * </pre>
    *
    * <code>string metadata_json = 3;</code>
@@ -72,7 +72,7 @@ public interface SessionOrBuilder extends
 
   /**
    * <pre>
-   * Whether the owner has put the session aside. It works as before.
+   * Whether the owner has archived the session: ListSessions leaves it out by default. Nothing else changes.
    * </pre>
    *
    * <code>bool archived = 4;</code>

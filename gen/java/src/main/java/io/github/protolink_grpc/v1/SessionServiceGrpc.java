@@ -4,8 +4,8 @@ import static io.grpc.MethodDescriptor.generateFullMethodName;
 
 /**
  * <pre>
- * SessionService is for hosts and chat front ends: it keeps the inputs of a conversation in order, and shows everything that happens
- * in it as one stream.
+ * SessionService keeps the inputs of a conversation in order and streams everything that happens in it. It is made for hosts and chat
+ * front ends.
  * A session belongs to the principal that created it; for every other principal it does not exist. A task that is sent with a
  * `session_id`, or over A2A with a `contextId`, belongs to the thread `default` of that session, which is created if necessary. Size
  * limits and errors are those of AgentService.
@@ -421,8 +421,8 @@ public final class SessionServiceGrpc {
 
   /**
    * <pre>
-   * SessionService is for hosts and chat front ends: it keeps the inputs of a conversation in order, and shows everything that happens
-   * in it as one stream.
+   * SessionService keeps the inputs of a conversation in order and streams everything that happens in it. It is made for hosts and chat
+   * front ends.
    * A session belongs to the principal that created it; for every other principal it does not exist. A task that is sent with a
    * `session_id`, or over A2A with a `contextId`, belongs to the thread `default` of that session, which is created if necessary. Size
    * limits and errors are those of AgentService.
@@ -477,8 +477,8 @@ public final class SessionServiceGrpc {
     /**
      * <pre>
      * StartThread starts a thread with an empty conversation in a session, which is created if necessary. Repeating the call with the same
-     * `thread_id` returns the existing thread unchanged.
-     * Errors: INVALID_ARGUMENT/INVALID_ARGUMENT.
+     * `thread_id` returns the existing thread unchanged. A session has at most 1,000 threads.
+     * Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, RESOURCE_EXHAUSTED/RESOURCE_EXHAUSTED.
      * </pre>
      */
     default void startThread(io.github.protolink_grpc.v1.StartThreadRequest request,
@@ -502,7 +502,8 @@ public final class SessionServiceGrpc {
     /**
      * <pre>
      * StreamTurn streams the events of a turn as StreamTask does, also of a turn that has not started. It ends when the turn has ended.
-     * Errors: NOT_FOUND/SESSION_NOT_FOUND, NOT_FOUND/TURN_NOT_FOUND, OUT_OF_RANGE/SEQUENCE_OUT_OF_RANGE.
+     * Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/SESSION_NOT_FOUND, NOT_FOUND/TURN_NOT_FOUND,
+     * OUT_OF_RANGE/SEQUENCE_OUT_OF_RANGE.
      * </pre>
      */
     default void streamTurn(io.github.protolink_grpc.v1.StreamTurnRequest request,
@@ -515,7 +516,7 @@ public final class SessionServiceGrpc {
      * InterruptTurn cancels the active turns of a thread and its task that waits for input, or one turn. The response has the turns that
      * were open, after the call; it is empty if there was nothing to interrupt. The cancellation is in the logs before the work is
      * stopped.
-     * Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/SESSION_NOT_FOUND, NOT_FOUND/TURN_NOT_FOUND.
+     * Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/SESSION_NOT_FOUND, NOT_FOUND/THREAD_NOT_FOUND, NOT_FOUND/TURN_NOT_FOUND.
      * </pre>
      */
     default void interruptTurn(io.github.protolink_grpc.v1.InterruptTurnRequest request,
@@ -526,7 +527,8 @@ public final class SessionServiceGrpc {
     /**
      * <pre>
      * PromoteQueuedTurn puts a queued turn at the front of its thread's queue.
-     * Errors: NOT_FOUND/SESSION_NOT_FOUND, NOT_FOUND/TURN_NOT_FOUND, FAILED_PRECONDITION/TURN_NOT_QUEUED.
+     * Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/SESSION_NOT_FOUND, NOT_FOUND/TURN_NOT_FOUND,
+     * FAILED_PRECONDITION/TURN_NOT_QUEUED.
      * </pre>
      */
     default void promoteQueuedTurn(io.github.protolink_grpc.v1.PromoteQueuedTurnRequest request,
@@ -537,7 +539,8 @@ public final class SessionServiceGrpc {
     /**
      * <pre>
      * RemoveQueuedTurn removes a turn from the queue: its task is canceled.
-     * Errors: NOT_FOUND/SESSION_NOT_FOUND, NOT_FOUND/TURN_NOT_FOUND, FAILED_PRECONDITION/TURN_NOT_QUEUED.
+     * Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/SESSION_NOT_FOUND, NOT_FOUND/TURN_NOT_FOUND,
+     * FAILED_PRECONDITION/TURN_NOT_QUEUED.
      * </pre>
      */
     default void removeQueuedTurn(io.github.protolink_grpc.v1.RemoveQueuedTurnRequest request,
@@ -549,7 +552,7 @@ public final class SessionServiceGrpc {
      * <pre>
      * SubscribeSession streams the events of a session and of all its tasks after a position, in the order of their commits, without
      * gaps or repetitions. It does not end by itself.
-     * Errors: NOT_FOUND/SESSION_NOT_FOUND, OUT_OF_RANGE/SEQUENCE_OUT_OF_RANGE.
+     * Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/SESSION_NOT_FOUND, OUT_OF_RANGE/SEQUENCE_OUT_OF_RANGE.
      * </pre>
      */
     default void subscribeSession(io.github.protolink_grpc.v1.SubscribeSessionRequest request,
@@ -561,8 +564,8 @@ public final class SessionServiceGrpc {
   /**
    * Base class for the server implementation of the service SessionService.
    * <pre>
-   * SessionService is for hosts and chat front ends: it keeps the inputs of a conversation in order, and shows everything that happens
-   * in it as one stream.
+   * SessionService keeps the inputs of a conversation in order and streams everything that happens in it. It is made for hosts and chat
+   * front ends.
    * A session belongs to the principal that created it; for every other principal it does not exist. A task that is sent with a
    * `session_id`, or over A2A with a `contextId`, belongs to the thread `default` of that session, which is created if necessary. Size
    * limits and errors are those of AgentService.
@@ -579,8 +582,8 @@ public final class SessionServiceGrpc {
   /**
    * A stub to allow clients to do asynchronous rpc calls to service SessionService.
    * <pre>
-   * SessionService is for hosts and chat front ends: it keeps the inputs of a conversation in order, and shows everything that happens
-   * in it as one stream.
+   * SessionService keeps the inputs of a conversation in order and streams everything that happens in it. It is made for hosts and chat
+   * front ends.
    * A session belongs to the principal that created it; for every other principal it does not exist. A task that is sent with a
    * `session_id`, or over A2A with a `contextId`, belongs to the thread `default` of that session, which is created if necessary. Size
    * limits and errors are those of AgentService.
@@ -650,8 +653,8 @@ public final class SessionServiceGrpc {
     /**
      * <pre>
      * StartThread starts a thread with an empty conversation in a session, which is created if necessary. Repeating the call with the same
-     * `thread_id` returns the existing thread unchanged.
-     * Errors: INVALID_ARGUMENT/INVALID_ARGUMENT.
+     * `thread_id` returns the existing thread unchanged. A session has at most 1,000 threads.
+     * Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, RESOURCE_EXHAUSTED/RESOURCE_EXHAUSTED.
      * </pre>
      */
     public void startThread(io.github.protolink_grpc.v1.StartThreadRequest request,
@@ -677,7 +680,8 @@ public final class SessionServiceGrpc {
     /**
      * <pre>
      * StreamTurn streams the events of a turn as StreamTask does, also of a turn that has not started. It ends when the turn has ended.
-     * Errors: NOT_FOUND/SESSION_NOT_FOUND, NOT_FOUND/TURN_NOT_FOUND, OUT_OF_RANGE/SEQUENCE_OUT_OF_RANGE.
+     * Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/SESSION_NOT_FOUND, NOT_FOUND/TURN_NOT_FOUND,
+     * OUT_OF_RANGE/SEQUENCE_OUT_OF_RANGE.
      * </pre>
      */
     public void streamTurn(io.github.protolink_grpc.v1.StreamTurnRequest request,
@@ -691,7 +695,7 @@ public final class SessionServiceGrpc {
      * InterruptTurn cancels the active turns of a thread and its task that waits for input, or one turn. The response has the turns that
      * were open, after the call; it is empty if there was nothing to interrupt. The cancellation is in the logs before the work is
      * stopped.
-     * Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/SESSION_NOT_FOUND, NOT_FOUND/TURN_NOT_FOUND.
+     * Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/SESSION_NOT_FOUND, NOT_FOUND/THREAD_NOT_FOUND, NOT_FOUND/TURN_NOT_FOUND.
      * </pre>
      */
     public void interruptTurn(io.github.protolink_grpc.v1.InterruptTurnRequest request,
@@ -703,7 +707,8 @@ public final class SessionServiceGrpc {
     /**
      * <pre>
      * PromoteQueuedTurn puts a queued turn at the front of its thread's queue.
-     * Errors: NOT_FOUND/SESSION_NOT_FOUND, NOT_FOUND/TURN_NOT_FOUND, FAILED_PRECONDITION/TURN_NOT_QUEUED.
+     * Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/SESSION_NOT_FOUND, NOT_FOUND/TURN_NOT_FOUND,
+     * FAILED_PRECONDITION/TURN_NOT_QUEUED.
      * </pre>
      */
     public void promoteQueuedTurn(io.github.protolink_grpc.v1.PromoteQueuedTurnRequest request,
@@ -715,7 +720,8 @@ public final class SessionServiceGrpc {
     /**
      * <pre>
      * RemoveQueuedTurn removes a turn from the queue: its task is canceled.
-     * Errors: NOT_FOUND/SESSION_NOT_FOUND, NOT_FOUND/TURN_NOT_FOUND, FAILED_PRECONDITION/TURN_NOT_QUEUED.
+     * Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/SESSION_NOT_FOUND, NOT_FOUND/TURN_NOT_FOUND,
+     * FAILED_PRECONDITION/TURN_NOT_QUEUED.
      * </pre>
      */
     public void removeQueuedTurn(io.github.protolink_grpc.v1.RemoveQueuedTurnRequest request,
@@ -728,7 +734,7 @@ public final class SessionServiceGrpc {
      * <pre>
      * SubscribeSession streams the events of a session and of all its tasks after a position, in the order of their commits, without
      * gaps or repetitions. It does not end by itself.
-     * Errors: NOT_FOUND/SESSION_NOT_FOUND, OUT_OF_RANGE/SEQUENCE_OUT_OF_RANGE.
+     * Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/SESSION_NOT_FOUND, OUT_OF_RANGE/SEQUENCE_OUT_OF_RANGE.
      * </pre>
      */
     public void subscribeSession(io.github.protolink_grpc.v1.SubscribeSessionRequest request,
@@ -741,8 +747,8 @@ public final class SessionServiceGrpc {
   /**
    * A stub to allow clients to do synchronous rpc calls to service SessionService.
    * <pre>
-   * SessionService is for hosts and chat front ends: it keeps the inputs of a conversation in order, and shows everything that happens
-   * in it as one stream.
+   * SessionService keeps the inputs of a conversation in order and streams everything that happens in it. It is made for hosts and chat
+   * front ends.
    * A session belongs to the principal that created it; for every other principal it does not exist. A task that is sent with a
    * `session_id`, or over A2A with a `contextId`, belongs to the thread `default` of that session, which is created if necessary. Size
    * limits and errors are those of AgentService.
@@ -808,8 +814,8 @@ public final class SessionServiceGrpc {
     /**
      * <pre>
      * StartThread starts a thread with an empty conversation in a session, which is created if necessary. Repeating the call with the same
-     * `thread_id` returns the existing thread unchanged.
-     * Errors: INVALID_ARGUMENT/INVALID_ARGUMENT.
+     * `thread_id` returns the existing thread unchanged. A session has at most 1,000 threads.
+     * Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, RESOURCE_EXHAUSTED/RESOURCE_EXHAUSTED.
      * </pre>
      */
     public io.github.protolink_grpc.v1.StartThreadResponse startThread(io.github.protolink_grpc.v1.StartThreadRequest request) throws io.grpc.StatusException {
@@ -833,7 +839,8 @@ public final class SessionServiceGrpc {
     /**
      * <pre>
      * StreamTurn streams the events of a turn as StreamTask does, also of a turn that has not started. It ends when the turn has ended.
-     * Errors: NOT_FOUND/SESSION_NOT_FOUND, NOT_FOUND/TURN_NOT_FOUND, OUT_OF_RANGE/SEQUENCE_OUT_OF_RANGE.
+     * Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/SESSION_NOT_FOUND, NOT_FOUND/TURN_NOT_FOUND,
+     * OUT_OF_RANGE/SEQUENCE_OUT_OF_RANGE.
      * </pre>
      */
     @io.grpc.ExperimentalApi("https://github.com/grpc/grpc-java/issues/10918")
@@ -848,7 +855,7 @@ public final class SessionServiceGrpc {
      * InterruptTurn cancels the active turns of a thread and its task that waits for input, or one turn. The response has the turns that
      * were open, after the call; it is empty if there was nothing to interrupt. The cancellation is in the logs before the work is
      * stopped.
-     * Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/SESSION_NOT_FOUND, NOT_FOUND/TURN_NOT_FOUND.
+     * Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/SESSION_NOT_FOUND, NOT_FOUND/THREAD_NOT_FOUND, NOT_FOUND/TURN_NOT_FOUND.
      * </pre>
      */
     public io.github.protolink_grpc.v1.InterruptTurnResponse interruptTurn(io.github.protolink_grpc.v1.InterruptTurnRequest request) throws io.grpc.StatusException {
@@ -859,7 +866,8 @@ public final class SessionServiceGrpc {
     /**
      * <pre>
      * PromoteQueuedTurn puts a queued turn at the front of its thread's queue.
-     * Errors: NOT_FOUND/SESSION_NOT_FOUND, NOT_FOUND/TURN_NOT_FOUND, FAILED_PRECONDITION/TURN_NOT_QUEUED.
+     * Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/SESSION_NOT_FOUND, NOT_FOUND/TURN_NOT_FOUND,
+     * FAILED_PRECONDITION/TURN_NOT_QUEUED.
      * </pre>
      */
     public io.github.protolink_grpc.v1.PromoteQueuedTurnResponse promoteQueuedTurn(io.github.protolink_grpc.v1.PromoteQueuedTurnRequest request) throws io.grpc.StatusException {
@@ -870,7 +878,8 @@ public final class SessionServiceGrpc {
     /**
      * <pre>
      * RemoveQueuedTurn removes a turn from the queue: its task is canceled.
-     * Errors: NOT_FOUND/SESSION_NOT_FOUND, NOT_FOUND/TURN_NOT_FOUND, FAILED_PRECONDITION/TURN_NOT_QUEUED.
+     * Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/SESSION_NOT_FOUND, NOT_FOUND/TURN_NOT_FOUND,
+     * FAILED_PRECONDITION/TURN_NOT_QUEUED.
      * </pre>
      */
     public io.github.protolink_grpc.v1.RemoveQueuedTurnResponse removeQueuedTurn(io.github.protolink_grpc.v1.RemoveQueuedTurnRequest request) throws io.grpc.StatusException {
@@ -882,7 +891,7 @@ public final class SessionServiceGrpc {
      * <pre>
      * SubscribeSession streams the events of a session and of all its tasks after a position, in the order of their commits, without
      * gaps or repetitions. It does not end by itself.
-     * Errors: NOT_FOUND/SESSION_NOT_FOUND, OUT_OF_RANGE/SEQUENCE_OUT_OF_RANGE.
+     * Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/SESSION_NOT_FOUND, OUT_OF_RANGE/SEQUENCE_OUT_OF_RANGE.
      * </pre>
      */
     @io.grpc.ExperimentalApi("https://github.com/grpc/grpc-java/issues/10918")
@@ -896,8 +905,8 @@ public final class SessionServiceGrpc {
   /**
    * A stub to allow clients to do limited synchronous rpc calls to service SessionService.
    * <pre>
-   * SessionService is for hosts and chat front ends: it keeps the inputs of a conversation in order, and shows everything that happens
-   * in it as one stream.
+   * SessionService keeps the inputs of a conversation in order and streams everything that happens in it. It is made for hosts and chat
+   * front ends.
    * A session belongs to the principal that created it; for every other principal it does not exist. A task that is sent with a
    * `session_id`, or over A2A with a `contextId`, belongs to the thread `default` of that session, which is created if necessary. Size
    * limits and errors are those of AgentService.
@@ -963,8 +972,8 @@ public final class SessionServiceGrpc {
     /**
      * <pre>
      * StartThread starts a thread with an empty conversation in a session, which is created if necessary. Repeating the call with the same
-     * `thread_id` returns the existing thread unchanged.
-     * Errors: INVALID_ARGUMENT/INVALID_ARGUMENT.
+     * `thread_id` returns the existing thread unchanged. A session has at most 1,000 threads.
+     * Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, RESOURCE_EXHAUSTED/RESOURCE_EXHAUSTED.
      * </pre>
      */
     public io.github.protolink_grpc.v1.StartThreadResponse startThread(io.github.protolink_grpc.v1.StartThreadRequest request) {
@@ -988,7 +997,8 @@ public final class SessionServiceGrpc {
     /**
      * <pre>
      * StreamTurn streams the events of a turn as StreamTask does, also of a turn that has not started. It ends when the turn has ended.
-     * Errors: NOT_FOUND/SESSION_NOT_FOUND, NOT_FOUND/TURN_NOT_FOUND, OUT_OF_RANGE/SEQUENCE_OUT_OF_RANGE.
+     * Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/SESSION_NOT_FOUND, NOT_FOUND/TURN_NOT_FOUND,
+     * OUT_OF_RANGE/SEQUENCE_OUT_OF_RANGE.
      * </pre>
      */
     public java.util.Iterator<io.github.protolink_grpc.v1.StreamTurnResponse> streamTurn(
@@ -1002,7 +1012,7 @@ public final class SessionServiceGrpc {
      * InterruptTurn cancels the active turns of a thread and its task that waits for input, or one turn. The response has the turns that
      * were open, after the call; it is empty if there was nothing to interrupt. The cancellation is in the logs before the work is
      * stopped.
-     * Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/SESSION_NOT_FOUND, NOT_FOUND/TURN_NOT_FOUND.
+     * Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/SESSION_NOT_FOUND, NOT_FOUND/THREAD_NOT_FOUND, NOT_FOUND/TURN_NOT_FOUND.
      * </pre>
      */
     public io.github.protolink_grpc.v1.InterruptTurnResponse interruptTurn(io.github.protolink_grpc.v1.InterruptTurnRequest request) {
@@ -1013,7 +1023,8 @@ public final class SessionServiceGrpc {
     /**
      * <pre>
      * PromoteQueuedTurn puts a queued turn at the front of its thread's queue.
-     * Errors: NOT_FOUND/SESSION_NOT_FOUND, NOT_FOUND/TURN_NOT_FOUND, FAILED_PRECONDITION/TURN_NOT_QUEUED.
+     * Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/SESSION_NOT_FOUND, NOT_FOUND/TURN_NOT_FOUND,
+     * FAILED_PRECONDITION/TURN_NOT_QUEUED.
      * </pre>
      */
     public io.github.protolink_grpc.v1.PromoteQueuedTurnResponse promoteQueuedTurn(io.github.protolink_grpc.v1.PromoteQueuedTurnRequest request) {
@@ -1024,7 +1035,8 @@ public final class SessionServiceGrpc {
     /**
      * <pre>
      * RemoveQueuedTurn removes a turn from the queue: its task is canceled.
-     * Errors: NOT_FOUND/SESSION_NOT_FOUND, NOT_FOUND/TURN_NOT_FOUND, FAILED_PRECONDITION/TURN_NOT_QUEUED.
+     * Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/SESSION_NOT_FOUND, NOT_FOUND/TURN_NOT_FOUND,
+     * FAILED_PRECONDITION/TURN_NOT_QUEUED.
      * </pre>
      */
     public io.github.protolink_grpc.v1.RemoveQueuedTurnResponse removeQueuedTurn(io.github.protolink_grpc.v1.RemoveQueuedTurnRequest request) {
@@ -1036,7 +1048,7 @@ public final class SessionServiceGrpc {
      * <pre>
      * SubscribeSession streams the events of a session and of all its tasks after a position, in the order of their commits, without
      * gaps or repetitions. It does not end by itself.
-     * Errors: NOT_FOUND/SESSION_NOT_FOUND, OUT_OF_RANGE/SEQUENCE_OUT_OF_RANGE.
+     * Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/SESSION_NOT_FOUND, OUT_OF_RANGE/SEQUENCE_OUT_OF_RANGE.
      * </pre>
      */
     public java.util.Iterator<io.github.protolink_grpc.v1.SubscribeSessionResponse> subscribeSession(
@@ -1049,8 +1061,8 @@ public final class SessionServiceGrpc {
   /**
    * A stub to allow clients to do ListenableFuture-style rpc calls to service SessionService.
    * <pre>
-   * SessionService is for hosts and chat front ends: it keeps the inputs of a conversation in order, and shows everything that happens
-   * in it as one stream.
+   * SessionService keeps the inputs of a conversation in order and streams everything that happens in it. It is made for hosts and chat
+   * front ends.
    * A session belongs to the principal that created it; for every other principal it does not exist. A task that is sent with a
    * `session_id`, or over A2A with a `contextId`, belongs to the thread `default` of that session, which is created if necessary. Size
    * limits and errors are those of AgentService.
@@ -1120,8 +1132,8 @@ public final class SessionServiceGrpc {
     /**
      * <pre>
      * StartThread starts a thread with an empty conversation in a session, which is created if necessary. Repeating the call with the same
-     * `thread_id` returns the existing thread unchanged.
-     * Errors: INVALID_ARGUMENT/INVALID_ARGUMENT.
+     * `thread_id` returns the existing thread unchanged. A session has at most 1,000 threads.
+     * Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, RESOURCE_EXHAUSTED/RESOURCE_EXHAUSTED.
      * </pre>
      */
     public com.google.common.util.concurrent.ListenableFuture<io.github.protolink_grpc.v1.StartThreadResponse> startThread(
@@ -1149,7 +1161,7 @@ public final class SessionServiceGrpc {
      * InterruptTurn cancels the active turns of a thread and its task that waits for input, or one turn. The response has the turns that
      * were open, after the call; it is empty if there was nothing to interrupt. The cancellation is in the logs before the work is
      * stopped.
-     * Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/SESSION_NOT_FOUND, NOT_FOUND/TURN_NOT_FOUND.
+     * Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/SESSION_NOT_FOUND, NOT_FOUND/THREAD_NOT_FOUND, NOT_FOUND/TURN_NOT_FOUND.
      * </pre>
      */
     public com.google.common.util.concurrent.ListenableFuture<io.github.protolink_grpc.v1.InterruptTurnResponse> interruptTurn(
@@ -1161,7 +1173,8 @@ public final class SessionServiceGrpc {
     /**
      * <pre>
      * PromoteQueuedTurn puts a queued turn at the front of its thread's queue.
-     * Errors: NOT_FOUND/SESSION_NOT_FOUND, NOT_FOUND/TURN_NOT_FOUND, FAILED_PRECONDITION/TURN_NOT_QUEUED.
+     * Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/SESSION_NOT_FOUND, NOT_FOUND/TURN_NOT_FOUND,
+     * FAILED_PRECONDITION/TURN_NOT_QUEUED.
      * </pre>
      */
     public com.google.common.util.concurrent.ListenableFuture<io.github.protolink_grpc.v1.PromoteQueuedTurnResponse> promoteQueuedTurn(
@@ -1173,7 +1186,8 @@ public final class SessionServiceGrpc {
     /**
      * <pre>
      * RemoveQueuedTurn removes a turn from the queue: its task is canceled.
-     * Errors: NOT_FOUND/SESSION_NOT_FOUND, NOT_FOUND/TURN_NOT_FOUND, FAILED_PRECONDITION/TURN_NOT_QUEUED.
+     * Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/SESSION_NOT_FOUND, NOT_FOUND/TURN_NOT_FOUND,
+     * FAILED_PRECONDITION/TURN_NOT_QUEUED.
      * </pre>
      */
     public com.google.common.util.concurrent.ListenableFuture<io.github.protolink_grpc.v1.RemoveQueuedTurnResponse> removeQueuedTurn(

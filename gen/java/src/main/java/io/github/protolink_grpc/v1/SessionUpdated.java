@@ -7,7 +7,7 @@ package io.github.protolink_grpc.v1;
 
 /**
  * <pre>
- * SessionUpdated changes what the owner sets. All fields have their new values.
+ * SessionUpdated changes the title, the metadata or `archived`. All fields have their new values.
  * </pre>
  *
  * Protobuf type {@code plgrpc.v1.SessionUpdated}
@@ -338,7 +338,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * SessionUpdated changes what the owner sets. All fields have their new values.
+   * SessionUpdated changes the title, the metadata or `archived`. All fields have their new values.
    * </pre>
    *
    * Protobuf type {@code plgrpc.v1.SessionUpdated}

@@ -237,7 +237,7 @@ private static final long serialVersionUID = 0L;
   private int whenBusy_ = 0;
   /**
    * <pre>
-   * What to do if the thread has an active turn. At most 100 turns wait in a thread. Set by the caller. Default: enqueue.
+   * Policy for a thread with an active turn. At most 100 turns wait in a thread. Set by the caller. Default: enqueue.
    * </pre>
    *
    * <code>.plgrpc.v1.WhenBusy when_busy = 5;</code>
@@ -248,7 +248,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * What to do if the thread has an active turn. At most 100 turns wait in a thread. Set by the caller. Default: enqueue.
+   * Policy for a thread with an active turn. At most 100 turns wait in a thread. Set by the caller. Default: enqueue.
    * </pre>
    *
    * <code>.plgrpc.v1.WhenBusy when_busy = 5;</code>
@@ -1113,7 +1113,7 @@ private static final long serialVersionUID = 0L;
     private int whenBusy_ = 0;
     /**
      * <pre>
-     * What to do if the thread has an active turn. At most 100 turns wait in a thread. Set by the caller. Default: enqueue.
+     * Policy for a thread with an active turn. At most 100 turns wait in a thread. Set by the caller. Default: enqueue.
      * </pre>
      *
      * <code>.plgrpc.v1.WhenBusy when_busy = 5;</code>
@@ -1124,7 +1124,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * What to do if the thread has an active turn. At most 100 turns wait in a thread. Set by the caller. Default: enqueue.
+     * Policy for a thread with an active turn. At most 100 turns wait in a thread. Set by the caller. Default: enqueue.
      * </pre>
      *
      * <code>.plgrpc.v1.WhenBusy when_busy = 5;</code>
@@ -1139,7 +1139,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * What to do if the thread has an active turn. At most 100 turns wait in a thread. Set by the caller. Default: enqueue.
+     * Policy for a thread with an active turn. At most 100 turns wait in a thread. Set by the caller. Default: enqueue.
      * </pre>
      *
      * <code>.plgrpc.v1.WhenBusy when_busy = 5;</code>
@@ -1152,7 +1152,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * What to do if the thread has an active turn. At most 100 turns wait in a thread. Set by the caller. Default: enqueue.
+     * Policy for a thread with an active turn. At most 100 turns wait in a thread. Set by the caller. Default: enqueue.
      * </pre>
      *
      * <code>.plgrpc.v1.WhenBusy when_busy = 5;</code>
@@ -1168,7 +1168,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * What to do if the thread has an active turn. At most 100 turns wait in a thread. Set by the caller. Default: enqueue.
+     * Policy for a thread with an active turn. At most 100 turns wait in a thread. Set by the caller. Default: enqueue.
      * </pre>
      *
      * <code>.plgrpc.v1.WhenBusy when_busy = 5;</code>

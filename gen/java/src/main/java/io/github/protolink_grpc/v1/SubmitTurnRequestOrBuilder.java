@@ -101,7 +101,7 @@ public interface SubmitTurnRequestOrBuilder extends
 
   /**
    * <pre>
-   * What to do if the thread has an active turn. At most 100 turns wait in a thread. Set by the caller. Default: enqueue.
+   * Policy for a thread with an active turn. At most 100 turns wait in a thread. Set by the caller. Default: enqueue.
    * </pre>
    *
    * <code>.plgrpc.v1.WhenBusy when_busy = 5;</code>
@@ -110,7 +110,7 @@ public interface SubmitTurnRequestOrBuilder extends
   int getWhenBusyValue();
   /**
    * <pre>
-   * What to do if the thread has an active turn. At most 100 turns wait in a thread. Set by the caller. Default: enqueue.
+   * Policy for a thread with an active turn. At most 100 turns wait in a thread. Set by the caller. Default: enqueue.
    * </pre>
    *
    * <code>.plgrpc.v1.WhenBusy when_busy = 5;</code>

@@ -269,7 +269,7 @@ private static final long serialVersionUID = 0L;
   private volatile java.lang.Object reason_ = "";
   /**
    * <pre>
-   * Why it ended so: the reason of the task's last status. May be empty.
+   * Reason of the task's last status. May be empty.
    * </pre>
    *
    * <code>string reason = 7;</code>
@@ -290,7 +290,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Why it ended so: the reason of the task's last status. May be empty.
+   * Reason of the task's last status. May be empty.
    * </pre>
    *
    * <code>string reason = 7;</code>
@@ -1461,7 +1461,7 @@ private static final long serialVersionUID = 0L;
     private java.lang.Object reason_ = "";
     /**
      * <pre>
-     * Why it ended so: the reason of the task's last status. May be empty.
+     * Reason of the task's last status. May be empty.
      * </pre>
      *
      * <code>string reason = 7;</code>
@@ -1481,7 +1481,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Why it ended so: the reason of the task's last status. May be empty.
+     * Reason of the task's last status. May be empty.
      * </pre>
      *
      * <code>string reason = 7;</code>
@@ -1502,7 +1502,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Why it ended so: the reason of the task's last status. May be empty.
+     * Reason of the task's last status. May be empty.
      * </pre>
      *
      * <code>string reason = 7;</code>
@@ -1519,7 +1519,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Why it ended so: the reason of the task's last status. May be empty.
+     * Reason of the task's last status. May be empty.
      * </pre>
      *
      * <code>string reason = 7;</code>
@@ -1533,7 +1533,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Why it ended so: the reason of the task's last status. May be empty.
+     * Reason of the task's last status. May be empty.
      * </pre>
      *
      * <code>string reason = 7;</code>

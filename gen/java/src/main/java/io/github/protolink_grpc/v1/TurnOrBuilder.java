@@ -120,7 +120,7 @@ public interface TurnOrBuilder extends
 
   /**
    * <pre>
-   * Why it ended so: the reason of the task's last status. May be empty.
+   * Reason of the task's last status. May be empty.
    * </pre>
    *
    * <code>string reason = 7;</code>
@@ -129,7 +129,7 @@ public interface TurnOrBuilder extends
   java.lang.String getReason();
   /**
    * <pre>
-   * Why it ended so: the reason of the task's last status. May be empty.
+   * Reason of the task's last status. May be empty.
    * </pre>
    *
    * <code>string reason = 7;</code>
