@@ -2387,8 +2387,8 @@ impl TaskTarget {
 ///     revision of the agent's approvals. Revisions of a registry or an agent may begin above 1 and have gaps; only sequences and
 ///     positions begin at 1 without gaps.
 /// 2. To continue after an interruption, a reader sends the last revision that was not 0 as `after_sequence`, `after_position` or
-///     `after_revision`. The next stream begins with the changes after that revision; no change is lost or repeated. In the streams of a task, the sequence
-///     of the last received event is an equivalent position, and always the newest.
+///     `after_revision`. The next stream begins with the changes after that revision; no change is lost or repeated. In the streams
+///     of a task, the sequence of the last received event is an equivalent position, and always the newest.
 /// 3. A snapshot is the complete current state instead of a list of changes. WatchAgents and WatchApprovals begin with one if the
 ///     reader sends 0 or a revision that the server no longer has; they may also send one later to a reader that is too slow. `reset`
 ///     is set in its first response: discard everything received before. A snapshot may span several responses. `revision` is 0 in all
