@@ -198,7 +198,9 @@ def recordings(draw: st.DrawFn) -> Recording:
             recording.appends.append(
                 (run, [ev.TaskStatusChanged.because(WORKING, state, draw(texts), usage=draw(usages))])
             )
-        if state in TERMINAL:
+        # No run begins on a task whose cancellation the run before has not recorded.
+        is_canceled = any(isinstance(fact, ev.CancelRequested) for _, facts in recording.appends for fact in facts)
+        if state in TERMINAL or (state is WORKING and is_canceled):
             break
     return recording
 
