@@ -37,7 +37,7 @@ from protolink_grpc.models.events import (
     TaskStatusChanged,
 )
 from protolink_grpc.models.fold import TaskFold
-from protolink_grpc.models.lifecycle import INTERRUPTED, TERMINAL, TaskState
+from protolink_grpc.models.lifecycle import SETTLED, TERMINAL, TaskState
 from protolink_grpc.models.message import Message
 from protolink_grpc.models.part import Part
 from protolink_grpc.storage.port import TaskHead
@@ -51,7 +51,6 @@ APPROVAL_TYPE = "approval"
 """Type of the data part that requests an approval."""
 
 _AGENT_ROLES = frozenset({"agent", "assistant"})
-_SETTLED = TERMINAL | INTERRUPTED
 
 MayAnswer = Callable[[ApprovalRequest], bool]
 """Returns whether the caller may answer an approval."""
@@ -117,7 +116,7 @@ def _status_of(fold: TaskFold, may_answer: MayAnswer) -> tuple[Status, int]:
         sequence, micros = fold.asked[request.request_id]
         return _approval_status(fold.task_id, request, sequence, micros, may_answer), 0
     micros = fold.update_micros
-    if fold.state in _SETTLED:
+    if fold.state in SETTLED:
         last = fold.messages[-1] if len(fold.messages) > fold.turn_message else None
         if last is not None and last.role in _AGENT_ROLES:
             return Status(fold.state, micros, _add_reason(last, fold.state, fold.reason)), 1
@@ -290,9 +289,9 @@ class Updates:
             return
         state, message, micros = payload.new_state, None, _micros(event)
         self.waits_for_approval = False
-        if state in _SETTLED and self._held is not None:
+        if state in SETTLED and self._held is not None:
             message, self._held = _add_reason(self._held[0], state, payload.reason), None
-        elif state in _SETTLED and payload.reason:
+        elif state in SETTLED and payload.reason:
             message = _agent_message(f"{self._task_id}/{event.sequence}", payload.reason, micros)
         self._release_held(found)
         status = Status(state, micros, message)

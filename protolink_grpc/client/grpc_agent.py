@@ -33,7 +33,7 @@ from protolink_grpc.models.clock import iso_from_micros, micros_from_iso
 from protolink_grpc.models.conversation import HistoryCompactionRequest, HistoryCompactionResult
 from protolink_grpc.models.events import RunEvent, TextDelta
 from protolink_grpc.models.fold import TaskFold
-from protolink_grpc.models.lifecycle import INTERRUPTED, TERMINAL, TaskState
+from protolink_grpc.models.lifecycle import SETTLED, TERMINAL, TaskState
 from protolink_grpc.models.part import ToolCall
 from protolink_grpc.models.report import RunReport
 from protolink_grpc.models.state import StateOperationRequest, StateOperationResult
@@ -103,7 +103,7 @@ def _deltas_to_pb(wanted: bool) -> "pb.DeltaMode.ValueType":
     return pb.DELTA_MODE_ALL if wanted else pb.DELTA_MODE_NONE
 
 
-_ENDS = {StopAt.TERMINAL: TERMINAL, StopAt.INTERRUPTED: TERMINAL | INTERRUPTED}
+_ENDS = {StopAt.TERMINAL: TERMINAL, StopAt.INTERRUPTED: SETTLED}
 """The states that end a stream."""
 
 

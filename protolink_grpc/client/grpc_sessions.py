@@ -11,7 +11,7 @@ from plgrpc.v1 import session_service_pb2 as pb
 from protolink_grpc.client.channel import ChannelOptions, call_stream, call_unary, typed_errors
 from protolink_grpc.errors import UnavailableError
 from protolink_grpc.models.events import RunEvent
-from protolink_grpc.models.lifecycle import INTERRUPTED, TERMINAL
+from protolink_grpc.models.lifecycle import SETTLED
 from protolink_grpc.models.session import Session, SessionItem, SessionList, SessionPage, Thread, Turn, WhenBusy
 from protolink_grpc.models.task import Task
 from protolink_grpc.net.address import Endpoint
@@ -19,8 +19,6 @@ from protolink_grpc.wire.events import delta_from_pb, event_from_pb
 from protolink_grpc.wire.scalars import json_object_to_pb
 from protolink_grpc.wire.sessions import SESSION, THREAD, TURN, WHEN_BUSY, items_from_pb
 from protolink_grpc.wire.tasks import input_to_pb
-
-_SETTLED = TERMINAL | INTERRUPTED
 
 
 class RpcSessions:
@@ -121,7 +119,7 @@ class RpcSessions:
         async with typed_errors(self._address, session_id=session_id), aclosing(stream) as responses:
             async for response in responses:
                 events = [event_from_pb(each) for each in response.events]
-                ended = events[-1].state in _SETTLED if events else ended
+                ended = events[-1].state in SETTLED if events else ended
                 if found := events + [delta_from_pb(each) for each in response.deltas]:
                     yield found
         if not ended:

@@ -12,7 +12,7 @@ from protolink_grpc.errors import InvalidArgumentError, ProtolinkError
 from protolink_grpc.models.arguments import checks_arguments
 from protolink_grpc.models.events import RunEvent
 from protolink_grpc.models.ids import new_session_id, new_uuid
-from protolink_grpc.models.lifecycle import INTERRUPTED, TERMINAL
+from protolink_grpc.models.lifecycle import SETTLED, TERMINAL
 from protolink_grpc.models.message import Message
 from protolink_grpc.models.references import References
 from protolink_grpc.models.session import (
@@ -26,8 +26,6 @@ from protolink_grpc.models.session import (
     WhenBusy,
 )
 from protolink_grpc.models.task import Task
-
-_SETTLED = TERMINAL | INTERRUPTED
 
 
 @checks_arguments
@@ -156,12 +154,12 @@ class SessionCalls:
             turn: The turn or its id.
             deltas: As in `AgentClient.subscribe`.
         """
-        sessions, turn_id = self._open(agent_url).sessions, turn.turn_id if isinstance(turn, Turn) else turn
+        sessions, turn_id = self._open(agent_url).sessions, _id_of(turn)
 
         def open_stream(after: int) -> AsyncGenerator[list[RunEvent], None]:
             return sessions.stream(session_id, turn_id, after, deltas=deltas)
 
-        resumed = resumed_batches(open_stream, ends=_SETTLED, outage_s=self._client.outage_s)
+        resumed = resumed_batches(open_stream, ends=SETTLED, outage_s=self._client.outage_s)
         async with aclosing(resumed) as batches:
             async for events in batches:
                 for event in events:
@@ -186,7 +184,7 @@ class SessionCalls:
         Returns:
             The turns that were open, after the call; empty if there was nothing to interrupt.
         """
-        agent, turn_id = self._open(agent_url), turn.turn_id if isinstance(turn, Turn) else turn
+        agent, turn_id = self._open(agent_url), _id_of(turn)
         return await agent.sessions.interrupt(
             session_id, thread_id, turn_id, reason, self._client.timeout, clear_queue=clear_queue
         )
@@ -198,12 +196,12 @@ class SessionCalls:
             TurnNotQueuedError: The turn has started or ended.
             TurnNotFoundError: The session has no such turn.
         """
-        agent, turn_id = self._open(agent_url), turn.turn_id if isinstance(turn, Turn) else turn
+        agent, turn_id = self._open(agent_url), _id_of(turn)
         return await agent.sessions.promote(session_id, turn_id, self._client.timeout)
 
     async def remove(self, session_id: str, turn: Turn | str, *, agent_url: str | None = None) -> Turn:
         """Remove a turn from the queue: its task is canceled. Raises as `promote`."""
-        agent, turn_id = self._open(agent_url), turn.turn_id if isinstance(turn, Turn) else turn
+        agent, turn_id = self._open(agent_url), _id_of(turn)
         return await agent.sessions.remove(session_id, turn_id, self._client.timeout)
 
     async def subscribe(
@@ -235,6 +233,10 @@ class SessionCalls:
                 if not is_interruption(error):
                     raise
                 await backoff.wait_after(error)
+
+
+def _id_of(turn: Turn | str) -> str:
+    return turn.turn_id if isinstance(turn, Turn) else turn
 
 
 def _restore(item: SessionItem, references: dict[str, References]) -> SessionItem:

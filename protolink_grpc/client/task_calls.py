@@ -24,7 +24,7 @@ from protolink_grpc.models.clock import micros_from_iso
 from protolink_grpc.models.context import RunBudget, RunContext
 from protolink_grpc.models.events import RunEvent
 from protolink_grpc.models.ids import new_request_id
-from protolink_grpc.models.lifecycle import INTERRUPTED, TERMINAL, TaskState, parse_state
+from protolink_grpc.models.lifecycle import SETTLED, TERMINAL, TaskState, parse_state
 from protolink_grpc.models.message import Message
 from protolink_grpc.models.part import Part
 from protolink_grpc.models.task import Task
@@ -34,8 +34,7 @@ from protolink_grpc.net.address import comparable_url
 
 Target = Literal["create", "continue", "create_or_continue"]
 
-_SETTLED = TERMINAL | INTERRUPTED
-_ENDS = {StopAt.TERMINAL: TERMINAL, StopAt.INTERRUPTED: _SETTLED, StopAt.CURRENT: frozenset[TaskState]()}
+_ENDS = {StopAt.TERMINAL: TERMINAL, StopAt.INTERRUPTED: SETTLED, StopAt.CURRENT: frozenset[TaskState]()}
 """States with which a subscription ends."""
 
 
@@ -186,7 +185,7 @@ class TaskCalls(AgentAccess):
                 return agent.watch(watched, after, StopAt.INTERRUPTED, deltas=deltas, timeout_s=None)
             return agent.stream(news, request, target=aim, expected=expected_sequence, deltas=deltas, timeout_s=None)
 
-        resumed = resumed_batches(open_stream, ends=_SETTLED, outage_s=self.outage_s)
+        resumed = resumed_batches(open_stream, ends=SETTLED, outage_s=self.outage_s)
         try:
             async with aclosing(resumed) as batches:
                 async for events in batches:
@@ -358,7 +357,7 @@ class TaskCalls(AgentAccess):
         """Wait until a task ends or waits for input, across interruptions and restarts, and return it."""
         agent = self._agent(agent_url)
         after = 0
-        while (task := await agent.get(task_id, self.timeout)).state not in _SETTLED:
+        while (task := await agent.get(task_id, self.timeout)).state not in SETTLED:
             # An earlier turn may have ended waiting for input, which ends the subscription too: continue after each of those.
             async for event in self.subscribe(task_id, agent_url=agent_url, after=after, stop_at=StopAt.INTERRUPTED):
                 after = event.sequence or after

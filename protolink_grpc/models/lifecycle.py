@@ -71,6 +71,8 @@ TRANSITIONS: MappingProxyType[TaskState, frozenset[TaskState]] = MappingProxyTyp
 
 TERMINAL = frozenset(state for state, targets in TRANSITIONS.items() if not targets)
 INTERRUPTED = frozenset({TaskState.INPUT_REQUIRED, TaskState.AUTH_REQUIRED})
+SETTLED = TERMINAL | INTERRUPTED
+"""The states that end a turn."""
 
 
 def is_terminal(state: TaskState) -> bool:

@@ -25,7 +25,7 @@ from protolink_grpc.models.events import (
     TaskSubmitted,
 )
 from protolink_grpc.models.json_value import is_same_json
-from protolink_grpc.models.lifecycle import INTERRUPTED, TERMINAL
+from protolink_grpc.models.lifecycle import SETTLED
 from protolink_grpc.models.message import Message
 from protolink_grpc.models.part import Part, PartType, ToolCall, ToolOutput
 from protolink_grpc.models.tool_items import ITEMS_KIND, is_reference_to_items, items_of
@@ -91,7 +91,7 @@ class References:
                     _note_messages(calls, messages)
                 case TaskSubmitted(task=task):
                     _note_messages(calls, task.messages)
-                case TaskStatusChanged(new_state=state) if state in _RESTS:
+                case TaskStatusChanged(new_state=state) if state in SETTLED:
                     calls.clear()
                 case ActionRequested(action=action):
                     calls.pop(action.call_id, None)
@@ -108,7 +108,7 @@ class References:
         return payload
 
     def _status(self, payload: TaskStatusChanged, _: str) -> TaskStatusChanged:
-        if (self._calls or self._actions or self._items) and payload.new_state in _RESTS:
+        if (self._calls or self._actions or self._items) and payload.new_state in SETTLED:
             self._calls, self._actions, self._items = {}, {}, {}
         return payload
 
@@ -170,8 +170,6 @@ class References:
         parts = [_with_items(part, known) if _is_output_of(known, part) else part for part in artifact.parts]
         return replace(payload, artifact=replace(artifact, parts=parts))
 
-
-_RESTS = TERMINAL | INTERRUPTED
 
 RESOLVERS: dict[Any, Callable[[References, Any, str], Any]] = {
     TaskSubmitted: References._submitted,

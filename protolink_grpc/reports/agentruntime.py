@@ -13,7 +13,7 @@ from protolink_grpc.models import events as ev
 from protolink_grpc.models import session as ses
 from protolink_grpc.models.events import RunEvent
 from protolink_grpc.models.failure import Failure
-from protolink_grpc.models.lifecycle import INTERRUPTED, TERMINAL, TaskState
+from protolink_grpc.models.lifecycle import INTERRUPTED, SETTLED, TERMINAL, TaskState
 from protolink_grpc.models.session import DEFAULT_THREAD, SessionEvent, SessionItem
 from protolink_grpc.net.trace_context import span_id_of
 from protolink_grpc.reports.agentruntime_tasks import UNKNOWN, Mapped, Record, TaskRecords, end_of
@@ -84,7 +84,7 @@ class AgentRuntimeView:
             begin = ses.TurnSubmitted(turn_id, thread_id or DEFAULT_THREAD, event.task_id, (event.sequence or 1) - 1)
             yield from ((source, *each) for each in self._submit(begin))
         yield from self._of_task_event(event)
-        if isinstance(payload, ev.TaskStatusChanged) and payload.new_state in TERMINAL | INTERRUPTED and self._turns:
+        if isinstance(payload, ev.TaskStatusChanged) and payload.new_state in SETTLED and self._turns:
             end = ses.TurnEnded(turn_id, payload.new_state, payload.reason)
             yield from ((source, *each) for each in self._end(end))
 

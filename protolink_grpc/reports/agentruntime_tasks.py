@@ -14,7 +14,7 @@ from protolink_grpc.models import events as ev
 from protolink_grpc.models.action import ApprovalDecision, PolicyEffect
 from protolink_grpc.models.events import RunEvent
 from protolink_grpc.models.failure import RUN_LOST, Failure, FailureCategory
-from protolink_grpc.models.lifecycle import INTERRUPTED, TERMINAL, TaskState
+from protolink_grpc.models.lifecycle import SETTLED, TERMINAL, TaskState
 from protolink_grpc.models.references import References
 from protolink_grpc.models.session import DEFAULT_THREAD
 from protolink_grpc.net.trace_context import span_id_of, trace_of
@@ -155,7 +155,7 @@ def _map_status(task: TaskRecords, event: RunEvent, changed: ev.TaskStatusChange
         return
     if new in TERMINAL:
         yield from _close_all(task, event)
-    if new in TERMINAL | INTERRUPTED:
+    if new in SETTLED:
         yield from _close_models(task, event, "outcome_unknown")
     for kind in _ENDS.get(new, ("task.updated",)):
         if kind.startswith("task.attempt."):

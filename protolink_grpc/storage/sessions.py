@@ -270,14 +270,14 @@ class SessionLog:
         self._tail: list[bytes] = []
         self._range: tuple[str, int, int] = ("", 0, 0)
         known = records.get(HEADS, owner, session_id)
-        self.is_new = known is None
+        is_new = known is None
         if known is None:
             if not create:
                 raise session_not_found_error(session_id)
             known = SessionHead(owner, session_id, _new_number(), 0, micros, micros)
         self.head: SessionHead = known
         self._position = known.position
-        if self.is_new:
+        if is_new:
             first = created or SessionCreated()
             self._add(first)
             self.head = replace(known, title=first.title, metadata=_metadata_text(first.metadata))
@@ -380,7 +380,7 @@ class SessionLog:
     def _queue(self, thread_id: str, limit: int) -> list[OpenTurn]:
         return self._in_state(thread_id, TurnState.QUEUED, limit=limit)
 
-    def _in_state(self, thread_id: str, state: TurnState, limit: int) -> list[OpenTurn]:
+    def _in_state(self, thread_id: str, state: TurnState, limit: int | None = None) -> list[OpenTurn]:
         where = {"session": self.head.number, "thread_id": thread_id, "state": state}
         return self._records.select(OPEN_TURNS, where, limit=limit)
 
@@ -418,9 +418,7 @@ class SessionLog:
         queue = self._queue(known.thread_id, limit=1)
         if not queue or self._is_busy(known.thread_id):
             return ""
-        waiting = self._records.select(
-            OPEN_TURNS, {"session": known.session, "thread_id": known.thread_id, "state": TurnState.ENDED}
-        )
+        waiting = self._in_state(known.thread_id, TurnState.ENDED)
         if waiting:
             for each in waiting:
                 self._records.keep_task(each.task_id)

@@ -36,7 +36,7 @@ from protolink_grpc.models.events import (
     TaskStatusChanged,
     TaskSubmitted,
 )
-from protolink_grpc.models.lifecycle import INTERRUPTED, TERMINAL
+from protolink_grpc.models.lifecycle import SETTLED
 from protolink_grpc.models.redaction import RedactionPolicy
 from protolink_grpc.models.task import Task
 from protolink_grpc.runtime.log import AppendedFacts, Fact
@@ -80,9 +80,6 @@ _READ = frozenset(
     }
 )
 """Kinds of payloads that telemetry reads. Others, such as progress reports, are not queued."""
-
-
-_ENDS = TERMINAL | INTERRUPTED
 
 
 @dataclass(slots=True)  # not frozen, which would take four times as long to make
@@ -288,7 +285,7 @@ class TelemetryWorker:
                 self._call(hooks.calls(span, append.task), followed)
             if isinstance(payload, NOTED):
                 self._call(hooks.notes(payload, reader.run), followed)
-            elif isinstance(payload, TaskStatusChanged) and payload.new_state in _ENDS:
+            elif isinstance(payload, TaskStatusChanged) and payload.new_state in SETTLED:
                 self._tasks.pop(append.task_id, None)
 
     def _follow(self, append: _Append) -> _FollowedTask:

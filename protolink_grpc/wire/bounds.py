@@ -20,6 +20,7 @@ from google.protobuf.message_factory import GetMessageClass
 
 from protolink_grpc.errors import InvalidArgumentError, MessageTooLargeError
 from protolink_grpc.models.json_value import check_complexity, json_complexity
+from protolink_grpc.wire.scalars import read_varint
 
 T = TypeVar("T")
 M = TypeVar("M", bound=Message)
@@ -76,10 +77,10 @@ def message_complexity(data: bytes, kind: Descriptor, most: int) -> int:
             count += 1
             if count > most:
                 return count
-            key, at = _varint(data, at, end)
+            key, at = read_varint(data, at, end)
             wire_type = key & 7
             if wire_type == _DELIMITED:
-                size, at = _varint(data, at, end)
+                size, at = read_varint(data, at, end)
                 inner = fields.get(key >> 3) if groups == 0 else None
                 if size > end - at:
                     raise DecodeError("a field is longer than its message")
@@ -94,7 +95,7 @@ def message_complexity(data: bytes, kind: Descriptor, most: int) -> int:
                         pending.append((at, at + size, inner))
                 at += size
             elif wire_type == _VARINT:
-                _, at = _varint(data, at, end)
+                _, at = read_varint(data, at, end)
             elif wire_type in _FIXED_BYTES:
                 at += _FIXED_BYTES[wire_type]
             else:
@@ -107,23 +108,6 @@ def message_complexity(data: bytes, kind: Descriptor, most: int) -> int:
 
 _VARINT, _DELIMITED, _START_GROUP = 0, 2, 3
 _FIXED_BYTES: Final = {1: 8, 5: 4}
-
-
-def _varint(data: bytes, at: int, end: int) -> tuple[int, int]:
-    """Return the varint at a position, and the position after it. Raises DecodeError."""
-    if at >= end:
-        raise DecodeError("cut off in the middle of a field")
-    byte = data[at]
-    if byte < 0x80:
-        return byte, at + 1
-    value, shift = byte & 0x7F, 7
-    for index in range(at + 1, min(end, at + 10)):
-        byte = data[index]
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return value, index + 1
-        shift += 7
-    raise DecodeError("a number does not end")
 
 
 _PAYLOAD_JSON: Final = "plgrpc.v1.Payload.json"

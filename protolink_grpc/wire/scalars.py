@@ -5,7 +5,7 @@ from functools import lru_cache
 from typing import Any, Final, Generic, TypeVar
 
 from google.protobuf.duration_pb2 import Duration
-from google.protobuf.message import Message
+from google.protobuf.message import DecodeError, Message
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from protolink_grpc.errors import InvalidArgumentError
@@ -142,15 +142,21 @@ def varint(value: int) -> bytes:
     return _encode_varint(value)
 
 
-def read_varint(data: bytes, at: int) -> tuple[int, int]:
-    """Read a varint of valid protobuf data. Returns it, and the position after it."""
-    value = shift = 0
-    while True:
-        byte = data[at]
+def read_varint(data: bytes, at: int, end: int) -> tuple[int, int]:
+    """Return the varint at a position, and the position after it. Raises DecodeError."""
+    if at >= end:
+        raise DecodeError("cut off in the middle of a field")
+    byte = data[at]
+    if byte < 0x80:
+        return byte, at + 1
+    value, shift = byte & 0x7F, 7
+    for index in range(at + 1, min(end, at + 10)):
+        byte = data[index]
         value |= (byte & 0x7F) << shift
-        at, shift = at + 1, shift + 7
         if byte < 0x80:
-            return value, at
+            return value, index + 1
+        shift += 7
+    raise DecodeError("a number does not end")
 
 
 def enum_varint(number: int) -> bytes:

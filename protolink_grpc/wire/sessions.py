@@ -92,7 +92,7 @@ def split_frames(frames: bytes) -> list[bytes]:
     found: list[bytes] = []
     at = 0
     while at < len(frames):
-        size, start = read_varint(frames, at + len(_EVENT_TAG))
+        size, start = read_varint(frames, at + len(_EVENT_TAG), len(frames))
         found.append(frames[at : start + size])
         at = start + size
     return found

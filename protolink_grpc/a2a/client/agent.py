@@ -36,7 +36,7 @@ from protolink_grpc.errors import (
 )
 from protolink_grpc.models.card import AgentCard
 from protolink_grpc.models.events import RunEvent
-from protolink_grpc.models.lifecycle import INTERRUPTED, TERMINAL
+from protolink_grpc.models.lifecycle import SETTLED, TERMINAL
 from protolink_grpc.models.message import Message
 from protolink_grpc.models.part import ToolCall, ToolOutput
 from protolink_grpc.models.push_config import PushConfig
@@ -54,8 +54,6 @@ OUTAGE_S = 60.0
 
 FIRST_RESPONSE_S = 1.0
 """How long a canceled call still waits for the first response, in seconds."""
-
-_SETTLED = TERMINAL | INTERRUPTED
 
 
 _Response = tuple[Update, bool]
@@ -175,7 +173,7 @@ class A2AAgent(NoControlService):
                             yield [event]
                     for event in self._events(reading, update, stale):
                         yield [event]
-                        if event.state in _SETTLED:
+                        if event.state in SETTLED:
                             return
                     response = await anext(responses, None)
         except (UnavailableError, DeadlineExceededError) as error:
@@ -280,7 +278,7 @@ class A2AAgent(NoControlService):
             return
         reading = self._find_reading(task_id, after) or Reading(task_id, (await self._peer.card()).own.name, after)
         reading.busy, self._seen[task_id] = True, reading
-        ends = TERMINAL if stop_at is StopAt.TERMINAL else _SETTLED
+        ends = TERMINAL if stop_at is StopAt.TERMINAL else SETTLED
         try:
             async with aclosing(self._stream_updates(link, stop_at)) as updates:
                 async for update in updates:
