@@ -274,7 +274,7 @@ func TestTheStreamOfASessionResumesAfterItsLastPosition(t *testing.T) {
 	s.sessions = append(s.sessions,
 		sessionOf(cut),
 		sessionOf(cut, own(4, 2), task(6, 1)),
-		sessionOf(nil, task(6, 1, 2)), // one too many, and an end that is none
+		sessionOf(nil, task(6, 1, 2)), // has an event that was sent before, and ends too early
 		sessionOf(cut, task(8, 3), own(9, 1)),
 	)
 	var positions, sequences []int64

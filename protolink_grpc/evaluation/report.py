@@ -29,7 +29,7 @@ class ScorerResult:
         passed: Number of samples that it passed.
         samples: Number of all samples, those of failed agents included.
         errors: Number of samples for which the scorer failed.
-        mean: Mean value over the samples that have a score without an error; None if there is none.
+        mean: Mean value over the samples that have a score without an error; None without such samples.
     """
 
     name: str

@@ -149,7 +149,7 @@ async def score_with(scorer: Scorer, sample: EvaluationSample, timeout_s: float 
 
 
 def _place_of(error: Exception, scorer: Scorer) -> str:
-    """Return the last line in the scorer's file that an error passed, as ` (file:line)`; empty if there is none."""
+    """Return the last line in the scorer's file that an error passed, as ` (file:line)`; empty if the error passed none."""
     file = getattr(getattr(scorer, "__code__", None), "co_filename", "")
     lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == file]
     return f" ({Path(file).name}:{lines[-1]})" if lines and not isinstance(error, ProtolinkError) else ""

@@ -185,7 +185,7 @@ class LiveTask:
         opening: How the next request begins its turn in the session of the task.
         running: A run of this process works on the task. It keeps its epoch: a later one means that the task was taken.
         size: Encoded bytes of the events in the fold.
-        turn: The turn of the session that this process has begun last, as it was then; None if there is none.
+        turn: The latest turn of the session that this process has begun, as it was then; None before the first.
     """
 
     __slots__ = (

@@ -126,7 +126,7 @@ class Entry:
         first_position: Position of its first event.
         lead: Frames of session events before the range.
         leads: Their number.
-        task_id, first_sequence, count: The range of a task's log; empty and 0 if there is none.
+        task_id, first_sequence, count: The range of a task's log; empty and 0 in an entry without a task.
         tail: Frames of session events after the range.
     """
 
