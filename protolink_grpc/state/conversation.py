@@ -86,6 +86,22 @@ class ConversationMemory:
         """
         return await self._storage().append_messages(session_id, turn_id, messages)
 
+    async def branch(self, source_id: str, session_id: str, leaves_out: Callable[[str], bool]) -> bool:
+        """Create a conversation as a copy of another one without some turns, atomically. An existing one is not changed.
+
+        Args:
+            leaves_out: Returns whether the turn with an id is left out: the ids that were given to `remember`. It may be called in
+                another thread, and more than once.
+
+        Returns:
+            Whether the conversation was created. Repeating after a crash is safe.
+
+        Raises:
+            UnsupportedOperationError: A turn to leave out was compacted. Nothing has changed.
+            UnimplementedError: The storage has no branches.
+        """
+        return await self._storage().branch_messages(source_id, session_id, leaves_out)
+
     async def session_ids(self) -> list[str]:
         """Return the ids of the sessions with messages."""
         return list(await self._storage().sessions())

@@ -6,14 +6,14 @@ refers to a session of another.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from copy import copy
 from dataclasses import dataclass
 from typing import Any, Self
 
 import orjson
 
-from protolink_grpc.errors import InvalidArgumentError, MessageTooLargeError, StoreError
+from protolink_grpc.errors import InvalidArgumentError, MessageTooLargeError, StoreError, UnimplementedError
 from protolink_grpc.models.arguments import checks_arguments
 from protolink_grpc.models.conversation import LLMMessage
 from protolink_grpc.models.json_value import from_json, to_json
@@ -132,8 +132,29 @@ class Storage(ABC):
         """Replace all messages if the session has not changed since `expected_version` was read.
 
         Returns:
-            Whether the messages were replaced. The latest `TURNS_KEPT` turn ids stay known.
+            Whether the messages were replaced. The latest `TURNS_KEPT` turn ids stay known, and those of turns whose messages are
+            kept.
         """
+
+    async def branch_messages(self, source_id: str, session_id: str, leaves_out: Callable[[str], bool]) -> bool:
+        """Create a session as a copy of another one without some turns, atomically. An existing session is not changed.
+
+        A source that does not exist has no messages. The ids of the copied turns are known in the copy, also of those whose
+        messages have been replaced or deleted.
+
+        Args:
+            leaves_out: Returns whether the turn with an id is left out. It may be called in another thread, and more than once.
+
+        Returns:
+            Whether the session was created.
+
+        Raises:
+            UnsupportedOperationError: The messages of a turn to leave out cannot be identified, because they were compacted, or
+                stored by an earlier version of this package. Nothing has changed.
+            UnimplementedError: This storage has no branches.
+        """
+        # Not abstract, because storages of applications may be older than this method.
+        raise UnimplementedError(f"{type(self).__name__} does not implement branch_messages")
 
     @abstractmethod
     async def sessions(self, session_id: str | None = None) -> dict[str, int]:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
-from protolink_grpc.errors import InvalidArgumentError
+from protolink_grpc.errors import InvalidArgumentError, UnsupportedOperationError
 from protolink_grpc.models.arguments import checks_arguments
 from protolink_grpc.models.conversation import LLMMessage
 from protolink_grpc.models.json_value import from_json, to_json
@@ -70,6 +70,20 @@ class Turn:
 
 
 @dataclass(frozen=True, slots=True)
+class TurnMessages:
+    """The range of a turn's messages: the position of the first one, and their number.
+
+    A turn has none if an earlier version of this package stored it, or if a replacement did not keep all its messages. A range that
+    begins before the session's first message counts as none: an earlier version has replaced the messages.
+    """
+
+    session: int
+    turn_id: str
+    position: int
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
 class Item:
     """A small text of a tool. `session` combines the space and the session's id."""
 
@@ -107,12 +121,13 @@ class LastNumber:
 SESSIONS = Kind(Session, name="sessions", key=("space", "session_id"))
 MESSAGES = Kind(Message, name="messages", key=("session", "position"))
 TURNS = Kind(Turn, name="turns", key=("session", "turn_id"), order=("version", "turn_id"))
+TURN_MESSAGES = Kind(TurnMessages, name="turn_messages", key=("session", "turn_id"))
 ITEMS = Kind(Item, name="items", key=("session", "name"))
 ITEM_SESSIONS = Kind(ItemSession, name="item_sessions", key=("space", "session_id"))
 VALUES = Kind(SingleValue, name="single_values", key=("space",))
 NUMBERS = Kind(LastNumber, name="last_numbers", key=("name",))
 
-KINDS: tuple[Kind[Any], ...] = (SESSIONS, MESSAGES, TURNS, ITEMS, ITEM_SESSIONS, VALUES, NUMBERS)
+KINDS: tuple[Kind[Any], ...] = (SESSIONS, MESSAGES, TURNS, TURN_MESSAGES, ITEMS, ITEM_SESSIONS, VALUES, NUMBERS)
 
 
 @checks_arguments
@@ -183,6 +198,11 @@ class RecordStorage(Storage):
         kept = list(messages)
         turn_rows(kept)  # before the transaction, so that invalid values are the caller's error
         return await self._change(lambda records: _replace(records, key, expected_version, kept))
+
+    async def branch_messages(self, source_id: str, session_id: str, leaves_out: Callable[[str], bool]) -> bool:
+        source = (self._space, require_id(source_id, "source_id"))
+        target = (self._space, require_id(session_id, "session_id"))
+        return await self._change(lambda records: _branch(records, source, target, leaves_out))
 
     async def sessions(self, session_id: str | None = None) -> dict[str, int]:
         where = self._sessions_of(session_id)
@@ -282,6 +302,7 @@ def _append(records: Records, key: tuple[str, str], turn_id: str, rows: list[Sto
     if records.get(TURNS, session.number, turn_id) is not None:
         return False
     records.put(TURNS, Turn(session.number, turn_id, session.version))
+    records.put(TURN_MESSAGES, TurnMessages(session.number, turn_id, session.following, len(rows)))
     _add(records, session, rows)
     return True
 
@@ -300,19 +321,104 @@ def _replace(records: Records, key: tuple[str, str], expected: int, messages: li
         return False
     session = _ensure_session(records, key)
     where = {"session": session.number}
-    rows = replacement_rows(messages, ((each.message_id, each.begins) for each in records.select(MESSAGES, where)))
+    before = records.select(MESSAGES, where)
+    rows = replacement_rows(messages, ((each.message_id, each.begins) for each in before))
+    ranges = _kept_ranges(_turn_ranges(records, session), before, rows, session.following)
     records.delete(MESSAGES, session.number)
+    records.delete(TURN_MESSAGES, session.number)
     _add(records, replace(session, first=session.following), rows)
+    for each in ranges:
+        records.put(TURN_MESSAGES, each)
+    stored = {each.turn_id for each in ranges if each.count}
     for turn in records.select(TURNS, where, reverse=True)[TURNS_KEPT:]:
-        records.delete(TURNS, turn.session, turn.turn_id)
+        if turn.turn_id not in stored:
+            records.delete(TURNS, turn.session, turn.turn_id)
     return True
+
+
+def _turn_ranges(records: Records, session: Session) -> list[TurnMessages]:
+    """Return the ranges of the turns whose messages are known."""
+    found = records.select(TURN_MESSAGES, {"session": session.number})
+    return [each for each in found if not each.count or each.position >= session.first]
+
+
+def _kept_ranges(
+    ranges: list[TurnMessages], before: list[Message], rows: list[StoredMessage], position: int
+) -> list[TurnMessages]:
+    """Return the ranges after a replacement: those of the turns of which it keeps all messages side by side.
+
+    Args:
+        before, rows: The messages before and after the replacement.
+        position: Position of the first message after it.
+    """
+    ids = {each.position: each.message_id for each in before}
+    places = {row.id: position + index for index, row in enumerate(rows)}
+    if len(set(ids.values())) < len(before) or len(places) < len(rows):
+        return []  # the ids do not identify the messages
+    kept: list[TurnMessages] = []
+    for each in ranges:
+        found = [places.get(ids[each.position + index]) for index in range(each.count)]
+        first = found[0] if found else position
+        if first is not None and found == list(range(first, first + each.count)):
+            kept.append(replace(each, position=first))
+    return kept
+
+
+def _branch(
+    records: Records, source: tuple[str, str], target: tuple[str, str], leaves_out: Callable[[str], bool]
+) -> bool:
+    if records.get(SESSIONS, *target) is not None:
+        return False
+    known = records.get(SESSIONS, *source)
+    if known is None:
+        _ensure_session(records, target)
+        return True
+    where = {"session": known.number}
+    messages = records.select(MESSAGES, where)
+    ranges = {each.turn_id: each for each in _turn_ranges(records, known)}
+    turns: list[Turn] = []
+    removed: set[int] = set()
+    for turn in records.select(TURNS, where):
+        if not leaves_out(turn.turn_id):
+            turns.append(turn)
+        elif turn.turn_id in ranges:
+            found = ranges[turn.turn_id]
+            removed.update(range(found.position, found.position + found.count))
+        elif len(messages) > sum(each.count for each in ranges.values()):
+            # Messages that belong to no known turn may be those of this one, or their summary.
+            raise UnsupportedOperationError(
+                f"the messages of turn {turn.turn_id} cannot be identified: the conversation was compacted",
+                turn_id=turn.turn_id,
+            )
+    _copy(records, _ensure_session(records, target), turns, ranges, [m for m in messages if m.position not in removed])
+    return True
+
+
+def _copy(
+    records: Records, session: Session, turns: list[Turn], ranges: dict[str, TurnMessages], messages: list[Message]
+) -> None:
+    """Add turns and messages to a new session."""
+    places: dict[int, int] = {}
+    for place, each in enumerate(messages, session.following):
+        places[each.position] = place
+        records.put(MESSAGES, replace(each, session=session.number, position=place))
+    for version, turn in enumerate(turns, session.version):
+        records.put(TURNS, Turn(session.number, turn.turn_id, version))
+        found = ranges.get(turn.turn_id)
+        if found is not None:
+            position = places[found.position] if found.count else session.first
+            records.put(TURN_MESSAGES, TurnMessages(session.number, turn.turn_id, position, found.count))
+    records.put(
+        SESSIONS,
+        replace(session, version=session.version + len(turns), following=session.following + len(messages)),
+    )
 
 
 def _delete(records: Records, key: tuple[str, str]) -> bool:
     session = records.get(SESSIONS, *key)
     if session is None:
         return False
-    for kind in (MESSAGES, TURNS):
+    for kind in (MESSAGES, TURNS, TURN_MESSAGES):
         records.delete(kind, session.number)
     records.delete(SESSIONS, *key)
     return True

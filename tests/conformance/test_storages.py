@@ -10,7 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from protolink_grpc.errors import InvalidArgumentError, MessageTooLargeError
+from protolink_grpc.errors import (
+    InvalidArgumentError,
+    MessageTooLargeError,
+    UnimplementedError,
+    UnsupportedOperationError,
+)
 from protolink_grpc.models.conversation import HistoryCompactionRequest, LLMMessage
 from protolink_grpc.state import ConversationMemory, InMemoryStorage, SQLiteStorage, State, Storage
 from protolink_grpc.storage.agent_storage import TURNS_KEPT, ItemBounds
@@ -125,6 +130,7 @@ async def test_ids_that_are_no_text_are_refused_by_name(storage: Storage, wrong:
         storage.replace_messages(wrong, 0, []),
         storage.sessions(wrong),
         storage.delete_session(wrong),
+        storage.branch_messages("s", wrong, lambda _: False),
         storage.get_item(wrong, "key"),
         storage.set_item(wrong, "key", "", ROOMY),
         storage.delete_item(wrong, "key"),
@@ -235,6 +241,135 @@ async def test_sessions_are_listed_with_their_message_counts(storage: Storage) -
     assert await storage.sessions("a") == {"a": 5}
     assert await storage.sessions("empty") == {}
     assert await storage.sessions("unknown") == {}
+
+
+# -- branches ------------------------------------------------------------------------------------------------------------
+
+
+async def fill(storage: Storage, *names: str, session_id: str = "s") -> None:
+    for name in names:
+        assert await storage.append_messages(session_id, name, turn(name, 1 + len(name) % 3))
+
+
+async def compact(storage: Storage, keep: int) -> None:
+    """Replace all messages but the last `keep` ones by a summary."""
+    known = await storage.load_messages("s")
+    kept = known.messages[len(known.messages) - keep :]
+    assert await storage.replace_messages("s", known.version, [LLMMessage("user", "sum"), *kept])
+
+
+async def test_a_branch_has_all_turns_but_those_that_are_left_out(storage: Storage) -> None:
+    await fill(storage, "a", "bb", "ccc", "dddd")
+    before = await storage.load_messages("s")
+    assert await storage.branch_messages("s", "r", {"bb", "dddd"}.__contains__)
+    assert await texts(storage, "r") == ["a.0", "a.1", "ccc.0"]
+    assert (await storage.load_messages("r")).messages == [*before.messages[:2], before.messages[5]]
+    assert await texts(storage, "r", limit=1) == ["ccc.0"]
+    assert await storage.load_messages("s") == before
+    assert await storage.sessions() == {"r": 3, "s": 8}
+
+
+async def test_a_branch_grows_like_any_other_session(storage: Storage) -> None:
+    await fill(storage, "a", "bb")
+    await storage.branch_messages("s", "r", {"bb"}.__contains__)
+    version = (await storage.load_messages("r")).version
+    assert not await storage.append_messages("r", "a", turn("again"))
+    assert await storage.append_messages("r", "bb", turn("new"))
+    assert await storage.append_messages("s", "ccc", turn("old"))
+    assert await texts(storage, "r") == ["a.0", "a.1", "new.0", "new.1"]
+    assert (await storage.load_messages("r")).version > version
+    assert await storage.branch_messages("r", "q", {"a"}.__contains__)
+    assert await texts(storage, "q") == ["new.0", "new.1"]
+
+
+async def test_a_session_that_exists_is_no_branch(storage: Storage) -> None:
+    await fill(storage, "a")
+    assert await storage.branch_messages("s", "r", lambda _: False)
+    await fill(storage, "bb", session_id="r")
+    before = await storage.load_messages("r")
+    assert not await storage.branch_messages("s", "r", lambda _: True)
+    assert not await storage.branch_messages("s", "s", lambda _: True)
+    assert await storage.load_messages("r") == before
+    assert await storage.replace_messages("r", before.version, [])
+    assert not await storage.branch_messages("s", "r", lambda _: False)
+
+
+async def test_a_branch_of_a_session_that_does_not_exist_is_empty_and_exists(storage: Storage) -> None:
+    assert await storage.branch_messages("s", "r", lambda _: False)
+    assert not await storage.branch_messages("s", "r", lambda _: False)
+    found = await storage.load_messages("r")
+    assert (found.messages, found.message_count) == ([], 0)
+    assert found.version > 0
+    assert (await storage.load_messages("s")).version == 0
+    assert await storage.delete_session("r")
+    assert await storage.branch_messages("s", "r", lambda _: False)
+
+
+async def test_only_one_of_several_calls_creates_a_branch(storage: Storage) -> None:
+    await fill(storage, "a", "bb")
+    made = await asyncio.gather(
+        *(storage.branch_messages("s", "r", {name}.__contains__) for name in ("a", "bb", "a", "bb"))
+    )
+    assert made.count(True) == 1
+    assert await texts(storage, "r") in (["a.0", "a.1"], ["bb.0", "bb.1", "bb.2"])
+
+
+async def test_a_turn_that_was_compacted_cannot_be_left_out(storage: Storage) -> None:
+    await fill(storage, "a", "bb", "ccc")
+    await compact(storage, keep=2)  # a message of bb, and ccc
+    await fill(storage, "dddd")
+    for name in ("a", "bb"):
+        with pytest.raises(UnsupportedOperationError, match=f"turn {name} cannot be identified"):
+            await storage.branch_messages("s", "r", {name}.__contains__)
+        assert (await storage.load_messages("r")).version == 0
+    assert await storage.branch_messages("s", "r", {"ccc", "dddd"}.__contains__)
+    assert await texts(storage, "r") == ["sum", "bb.2"]
+    # The copy knows as little about the compacted turns.
+    with pytest.raises(UnsupportedOperationError):
+        await storage.branch_messages("r", "q", {"a"}.__contains__)
+    assert not await storage.append_messages("r", "a", turn("a repetition"))
+
+
+async def test_turns_whose_messages_are_gone_can_be_left_out(storage: Storage) -> None:
+    await fill(storage, "a", "bb")
+    assert await storage.replace_messages("s", (await storage.load_messages("s")).version, [])
+    await fill(storage, "ccc", "dddd")
+    assert await storage.branch_messages("s", "r", {"a", "dddd"}.__contains__)
+    assert await texts(storage, "r") == ["ccc.0"]
+    assert not await storage.append_messages("r", "bb", turn("a repetition"))
+
+
+async def test_messages_in_another_order_or_with_one_id_belong_to_no_known_turn(storage: Storage) -> None:
+    await fill(storage, "a", "bb")
+    known = await storage.load_messages("s")
+    assert await storage.replace_messages("s", known.version, known.messages[::-1])
+    with pytest.raises(UnsupportedOperationError):
+        await storage.branch_messages("s", "r", {"a"}.__contains__)
+    same = LLMMessage("user", "same")
+    for name in ("one", "two"):
+        await storage.append_messages("q", name, [same])
+    assert await storage.replace_messages("q", (await storage.load_messages("q")).version, [same])
+    with pytest.raises(UnsupportedOperationError):
+        await storage.branch_messages("q", "r", {"one"}.__contains__)
+
+
+async def test_a_turn_is_known_as_long_as_its_messages_are_there(storage: Storage) -> None:
+    await storage.append_messages("s", "first", turn("first"))
+    for index in range(TURNS_KEPT + 1):
+        await storage.append_messages("s", f"t{index}", [])
+    known = await storage.load_messages("s")
+    assert await storage.replace_messages("s", known.version, known.messages)
+    assert not await storage.append_messages("s", "first", turn("a repetition"))
+    assert await storage.branch_messages("s", "r", {"first"}.__contains__)
+    assert await texts(storage, "r") == []
+
+
+async def test_a_storage_of_an_application_needs_no_branches() -> None:
+    class Older(InMemoryStorage):
+        branch_messages = Storage.branch_messages
+
+    with pytest.raises(UnimplementedError, match="Older does not implement branch_messages"):
+        await Older().branch_messages("s", "r", lambda _: False)
 
 
 # -- namespaces ----------------------------------------------------------------------------------------------------------

@@ -65,6 +65,15 @@ RECENT = HistoryCompactionRequest("recent", max_messages=2)
 # -- turns ---------------------------------------------------------------------------------------------------------------
 
 
+async def test_a_branch_continues_without_the_turns_that_it_leaves_out(memory: ConversationMemory) -> None:
+    await speak(memory, "one", "two", "three")
+    assert await memory.branch("s", "r", {"two", "three"}.__contains__)
+    assert not await memory.branch("s", "r", {"one"}.__contains__)
+    await speak(memory, "four", session_id="r")
+    assert await spoken(memory, "r") == ["one", "one!", "four", "four!"]
+    assert await spoken(memory) == ["one", "one!", "two", "two!", "three", "three!"]
+
+
 async def test_a_window_limits_the_read_turns_and_deletes_nothing(storage: Moving) -> None:
     memory = ConversationMemory(lambda: storage, window=3)
     await speak(memory, "one", "two", "three")

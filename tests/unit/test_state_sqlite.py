@@ -19,6 +19,7 @@ from protolink_grpc.errors import (
     StoreFullError,
     StoreReadOnlyError,
     StoreVersionError,
+    UnsupportedOperationError,
 )
 from protolink_grpc.models.conversation import LLMMessage
 from protolink_grpc.state import SQLiteStorage
@@ -177,6 +178,21 @@ async def test_deleted_messages_are_removed_from_the_file(path: Path) -> None:
         assert await storage.replace_messages("s", known.version, [])
     assert b"nobody may find" not in path.read_bytes()
     assert not path.with_name("state.db-wal").exists()
+
+
+async def test_turns_of_an_earlier_version_can_be_copied_but_not_left_out(path: Path) -> None:
+    async with SQLiteStorage(path) as storage:
+        await storage.append_messages("s", "t1", said("one"))
+    with sqlite3.connect(path) as db:
+        # Files of earlier versions have no ranges of messages.
+        db.executescript("DROP TABLE turn_messages; DELETE FROM declared_tables WHERE name = 'turn_messages'")
+    db.close()
+    async with SQLiteStorage(path) as storage:
+        await storage.append_messages("s", "t2", said("two"))
+        with pytest.raises(UnsupportedOperationError, match="turn t1 cannot be identified"):
+            await storage.branch_messages("s", "r", {"t1", "t2"}.__contains__)
+        assert await storage.branch_messages("s", "r", {"t2"}.__contains__)
+        assert await words(storage, "r") == ["one"]
 
 
 # -- groups --------------------------------------------------------------------------------------------------------------
