@@ -7,9 +7,6 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from pydantic import ValidationError
-from pydantic_core import ErrorDetails
-
 from protolink_grpc.errors import ToolRejectedError
 
 MAX_ERRORS = 20
@@ -17,9 +14,6 @@ MAX_ERRORS = 20
 
 MAX_CHARS = 200
 """Maximum length of one message and of one path. Both may contain names from the caller."""
-
-MAX_FOUND = 1000
-"""The number of violations that are converted. Each takes about 10 us, and a request may contain a million."""
 
 MAX_AUTHOR_CHARS = 2000
 """Maximum length of a message from a validator of the tool's author. A longer one is replaced, because it may contain the value."""
@@ -45,46 +39,12 @@ def invalid_arguments_error(tool: str, problems: Sequence[Problem]) -> ToolRejec
     )
 
 
-def problems_of(error: ValidationError, value: object) -> list[Problem]:
-    """Convert the violations that pydantic found, in its order, at most `MAX_ERRORS`. Of more than `MAX_FOUND` only the number."""
-    if error.error_count() > MAX_FOUND:
-        return [make_problem("", f"{error.error_count()} values are invalid, too many to list", "too_many_errors")]
-    details = error.errors(include_url=False)[:MAX_ERRORS]
-    return [make_problem(_path(d, value), _message(d), d["type"]) for d in details]
-
-
 def join_path(parts: Sequence[str | int]) -> str:
     return "".join(f"[{p}]" if isinstance(p, int) else f".{p}" for p in parts).removeprefix(".")
 
 
-def _path(detail: ErrorDetails, value: object) -> str:
-    """The path of the invalid value, without the names of union members that pydantic adds."""
-    parts: list[str | int] = []
-    here: Any = value
-    location = detail["loc"]
-    for depth, step in enumerate(location, start=1):
-        if isinstance(step, int):
-            here = here[step] if isinstance(here, list) and step < len(here) else None
-            parts.append(step)
-        elif isinstance(here, Mapping) and step in here:
-            here = here[step]
-            parts.append(step)
-        elif depth == len(location) and detail["type"].startswith("missing"):
-            parts.append(step)
-    return join_path(parts)
-
-
-def _message(detail: ErrorDetails) -> str:
-    match detail["type"]:
-        case "union_tag_invalid":  # pydantic's own message, which repeats the value.
-            return f"Input tag does not match any of the expected tags: {detail['ctx']['expected_tags']}"
-        case "value_error" | "assertion_error":  # A message of a validator's author, which often contains the value.
-            return _mask_values(detail["msg"], detail["input"])
-        case _:
-            return detail["msg"]
-
-
-def _mask_values(message: str, value: Any) -> str:
+def mask_values(message: str, value: Any) -> str:
+    """Return a message without the values in it."""
     if len(message) > MAX_AUTHOR_CHARS:
         return "Value is not valid"
     for leaf in sorted({leaf for leaf in _leaves(value) if leaf in message}, key=len, reverse=True):

@@ -13,10 +13,18 @@ from typing import Annotated, Any, cast, get_args, get_origin
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, create_model
 from pydantic.fields import FieldInfo
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaMode, JsonSchemaValue, JsonSchemaWarningKind
-from pydantic_core import SchemaSerializer, SchemaValidator, core_schema
+from pydantic_core import ErrorDetails, SchemaSerializer, SchemaValidator, core_schema
 
 from protolink_grpc.models.json_value import plain, to_json
-from protolink_grpc.tools.rejection import Problem, invalid_arguments_error, make_problem, problems_of
+from protolink_grpc.tools.arguments import CheckedArguments, item_schema
+from protolink_grpc.tools.rejection import (
+    MAX_ERRORS,
+    Problem,
+    invalid_arguments_error,
+    join_path,
+    make_problem,
+    mask_values,
+)
 from protolink_grpc.tools.signature import (
     EMPTY,
     Parameter,
@@ -35,19 +43,8 @@ _JSON_SCALARS = frozenset({str, int, bool, type(None)})
 _CLASSES = frozenset({"model", "dataclass", "typed-dict"})
 """Node types of a core schema for classes with fields."""
 
-
-@dataclass(frozen=True, slots=True)
-class CheckedArguments:
-    """Checked arguments of a function.
-
-    Args:
-        keywords: The keyword arguments, converted to the function's types and completed with its defaults.
-        as_json: The same as JSON, with the names that callers use, for policies, approvers and logs. A value whose type has no
-            JSON form, or hides it, has the form in which it was sent.
-    """
-
-    keywords: dict[str, Any]
-    as_json: dict[str, Any]
+MAX_FOUND = 1000
+"""The number of violations that are converted. Each takes about 10 us, and a request may contain a million."""
 
 
 class ArgumentModel:
@@ -182,7 +179,7 @@ class ArgumentModel:
         try:
             parsed = self._validator.validate_python(dict(arguments))
         except ValidationError as error:
-            return problems_of(error, arguments)
+            return _problems_of(error, arguments)
         values, extra = parsed[0], parsed[1] or {}
         if taken := self._reserved & {*extra}:
             return [make_problem(name, "Extra inputs are not permitted", "extra_forbidden") for name in sorted(taken)]
@@ -463,7 +460,7 @@ class ResultModel:
         try:
             converted = self._adapter.validate_python(result)
         except ValidationError as error:
-            problems = problems_of(error, result)
+            problems = _problems_of(error, result)
             listed = "; ".join(
                 f"{each['path']}: {each['message']}" if each["path"] else each["message"] for each in problems
             )
@@ -478,14 +475,41 @@ def _list_schema(item: core_schema.CoreSchema) -> core_schema.CoreSchema:
     return core_schema.definitions_schema(core_schema.list_schema(item["schema"]), item["definitions"])
 
 
-def item_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the JSON Schema of the items of a list; empty if the schema states none."""
-    items = schema.get("items")
-    if not isinstance(items, dict):
-        return {}
-    return {**items, **({"$defs": schema["$defs"]} if "$defs" in schema else {})}
-
-
 def _unwrap_awaitable(returns: Any) -> Any:
     """The result type of a function that is annotated with an awaitable."""
     return get_args(returns)[-1] if get_origin(returns) in (Awaitable, Coroutine) else returns
+
+
+def _problems_of(error: ValidationError, value: object) -> list[Problem]:
+    """Convert the violations that pydantic found, in its order, at most `MAX_ERRORS`. Of more than `MAX_FOUND` only the number."""
+    if error.error_count() > MAX_FOUND:
+        return [make_problem("", f"{error.error_count()} values are invalid, too many to list", "too_many_errors")]
+    details = error.errors(include_url=False)[:MAX_ERRORS]
+    return [make_problem(_path(d, value), _message(d), d["type"]) for d in details]
+
+
+def _path(detail: ErrorDetails, value: object) -> str:
+    """The path of the invalid value, without the names of union members that pydantic adds."""
+    parts: list[str | int] = []
+    here: Any = value
+    location = detail["loc"]
+    for depth, step in enumerate(location, start=1):
+        if isinstance(step, int):
+            here = here[step] if isinstance(here, list) and step < len(here) else None
+            parts.append(step)
+        elif isinstance(here, Mapping) and step in here:
+            here = here[step]
+            parts.append(step)
+        elif depth == len(location) and detail["type"].startswith("missing"):
+            parts.append(step)
+    return join_path(parts)
+
+
+def _message(detail: ErrorDetails) -> str:
+    match detail["type"]:
+        case "union_tag_invalid":  # pydantic's own message, which repeats the value.
+            return f"Input tag does not match any of the expected tags: {detail['ctx']['expected_tags']}"
+        case "value_error" | "assertion_error":  # A message of a validator's author, which often contains the value.
+            return mask_values(detail["msg"], detail["input"])
+        case _:
+            return detail["msg"]

@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from protolink_grpc.models.json_value import plain
+from protolink_grpc.tools.arguments import CheckedArguments
 from protolink_grpc.tools.rejection import invalid_arguments_error
-from protolink_grpc.tools.schema import CheckedArguments
 
 
 class SchemaArguments:

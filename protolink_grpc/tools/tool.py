@@ -20,12 +20,12 @@ from protolink_grpc.models.card import AgentSkill
 from protolink_grpc.models.json_schema import SchemaLike, json_schema_of
 from protolink_grpc.models.payload import Payload
 from protolink_grpc.models.tool import ToolDescription
+from protolink_grpc.tools.arguments import CheckedArguments, ToolArguments, item_schema
 from protolink_grpc.tools.cancellation import cancel
 from protolink_grpc.tools.context import ToolContext
 from protolink_grpc.tools.docstring import read_docstring
 from protolink_grpc.tools.generators import OnItem, drain, drain_on_thread
 from protolink_grpc.tools.runner import ToolRunner, check_timeout
-from protolink_grpc.tools.schema import ArgumentModel, CheckedArguments, item_schema
 from protolink_grpc.tools.schema_arguments import SchemaArguments
 from protolink_grpc.tools.signature import is_any, is_generator_function
 
@@ -123,7 +123,7 @@ class Tool:
     name: str
     description: str
     fn: Callable[..., Any]
-    arguments: ArgumentModel | SchemaArguments
+    arguments: ToolArguments
     input_schema: dict[str, Any]
     output_schema: dict[str, Any]
     tags: list[str]
@@ -174,6 +174,10 @@ class Tool:
             TypeError: `fn` cannot be a tool; the message contains the reason and the parameter.
             ValueError: The name, the timeout or `input_schema` is invalid, or the tool is both read-only and destructive.
         """
+        from protolink_grpc.tools.schema import (
+            ArgumentModel,
+        )  # loads pydantic, which an agent without tools does not need
+
         chosen = _choose_name(fn, name)
         if read_only and destructive:
             raise ValueError(f"Tool '{chosen}': read_only and destructive exclude each other")

@@ -1,5 +1,6 @@
 """What a program does not load before it needs it: optional packages and slow parsers."""
 
+import os
 import subprocess
 import sys
 
@@ -83,3 +84,40 @@ assert not [name for name in sys.modules if name.startswith(("opentelemetry.sdk"
 
 def test_an_agent_with_telemetry_loads_open_telemetrys_sdk_only_to_export() -> None:
     subprocess.run([sys.executable, "-c", TRACED], check=True)
+
+
+PLAIN_AGENT = """
+import asyncio, sys
+from protolink_grpc import Agent, AgentCard, AgentClient
+
+async def main():
+    async with Agent(AgentCard("a", "b", "grpc://127.0.0.1:0")) as agent:
+        await AgentClient(url=agent.card.url).send_task(None, "hello")
+
+asyncio.run(main())
+print(sorted({name.split(".")[0] for name in sys.modules} & {"pydantic", "opentelemetry", "jsonschema_rs", "httpx", "rich"}))
+"""
+
+
+def test_an_agent_without_tools_loads_neither_pydantic_nor_open_telemetry() -> None:
+    done = subprocess.run([sys.executable, "-c", PLAIN_AGENT], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+TRACED_BY_NAME = """
+import asyncio
+from protolink_grpc import Agent, AgentCard
+from protolink_grpc.net.tracing import is_tracing
+
+async def main():
+    async with Agent(AgentCard("a", "b", "grpc://127.0.0.1:0")):
+        print(is_tracing())
+
+asyncio.run(main())
+"""
+
+
+def test_an_agent_uses_the_tracer_provider_that_the_environment_names() -> None:
+    names = {**os.environ, "OTEL_PYTHON_TRACER_PROVIDER": "sdk_tracer_provider"}
+    done = subprocess.run([sys.executable, "-c", TRACED_BY_NAME], capture_output=True, text=True, check=True, env=names)
+    assert done.stdout.strip() == "True"

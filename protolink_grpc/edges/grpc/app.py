@@ -1,8 +1,10 @@
 """The gRPC server: its services, interceptors and port, its start and stop."""
 
+import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Any
 
 import grpc
@@ -12,7 +14,6 @@ from google.protobuf.descriptor import ServiceDescriptor
 from google.protobuf.descriptor_pool import DescriptorPool
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection, reflection_pb2_grpc
-from opentelemetry import trace
 
 from protolink_grpc.auth.principal import Authenticate
 from protolink_grpc.auth.stream_quota import StreamQuota
@@ -20,7 +21,6 @@ from protolink_grpc.edges.grpc.binding import bind
 from protolink_grpc.edges.grpc.interceptors import Interceptor
 from protolink_grpc.edges.grpc.interceptors.authentication import authentication, certificate_identity
 from protolink_grpc.edges.grpc.interceptors.deadline import deadline
-from protolink_grpc.edges.grpc.interceptors.telemetry import telemetry
 from protolink_grpc.errors import InvalidArgumentError
 from protolink_grpc.models.arguments import checks_arguments
 from protolink_grpc.models.json_value import MAX_COMPLEXITY
@@ -34,6 +34,9 @@ MAX_REQUEST_BYTES = (4 << 20) - (64 << 10)
 
 MAX_METADATA_BYTES = 32 << 10
 """Limit of the metadata of one call."""
+
+PROVIDER_VARIABLE = "OTEL_PYTHON_TRACER_PROVIDER"
+"""Environment variable that names a tracer provider. Source: opentelemetry-api."""
 
 MAX_PENDING_RPCS = 10_000
 """Maximum number of calls that wait for the event loop, for many clients that reconnect at once."""
@@ -90,7 +93,16 @@ class ServerOptions:
 
 def tracers() -> list[Interceptor]:
     """Return the interceptor that joins calls to their callers' traces, or an empty list if the process has no tracing."""
-    return [telemetry(trace.get_tracer("protolink_grpc"))] if is_tracing() else []
+    if PROVIDER_VARIABLE in os.environ:
+        import_module("opentelemetry.trace")  # it creates the provider; a program that sets its own has imported it
+    if not is_tracing():
+        return []
+    # Imported here, so that an agent without tracing does not load OpenTelemetry.
+    from opentelemetry import trace
+
+    from protolink_grpc.edges.grpc.interceptors.telemetry import telemetry
+
+    return [telemetry(trace.get_tracer("protolink_grpc"))]
 
 
 class JoinedPools:

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
 
-from pydantic import ValidationError
-
 from protolink_grpc import __version__
 from protolink_grpc.auth.principal import Principal
 from protolink_grpc.errors import (
@@ -309,6 +307,7 @@ class McpEdge:
     async def _answer(self, principal: Principal, responses: Mapping[str, Any]) -> bool:
         """Answer approvals. Returns False if the person has not decided."""
         from mcp.types import ElicitResult
+        from pydantic import ValidationError
 
         for approval_id, response in responses.items():
             request = await self._service.question(approval_id)
