@@ -23,6 +23,25 @@ MAX_REASON_CHARS: Final = 1000
 """Maximum length of the reason of an interruption."""
 
 
+def conversation_id(session_id: str, thread_id: str = "") -> str:
+    """Return the id of the conversation of a session, or of one of its threads.
+
+    Ids of sessions and threads have no line breaks, so the conversation of a thread is never mistaken for that of a session.
+    """
+    return f"{session_id}\n{thread_id}" if thread_id else session_id
+
+
+def is_conversation_of(conversation: str, session_id: str) -> bool:
+    """Return whether a conversation is that of the session, or of one of its threads."""
+    return conversation == session_id or conversation.startswith(f"{session_id}\n")
+
+
+def split_conversation_id(text: str) -> tuple[str, str]:
+    """Return the session and the thread of a conversation. The id may have a further part after the thread."""
+    session_id, _, rest = text.partition("\n")
+    return session_id, rest.partition("\n")[0] or DEFAULT_THREAD
+
+
 class TurnState(OpenEnum):
     """The state of a turn. `ENDED`: its task has ended or waits for input. The next input is another turn."""
 

@@ -114,8 +114,9 @@ class StateStoreReport(JsonForm):
         cleared: The store had content and was emptied.
         compacted: The content was made smaller.
         data: The content, any JSON value; None if it was not requested.
-        metadata: `session_scoped` if the request has a session; `truncated` if data was cut. After a reset or a compaction the
-            reports `before` and `after`, and the HistoryCompactionResult of a compaction as `compaction`.
+        metadata: `session_scoped` if the request has a session; `threads` with the number of messages by thread, if the session has
+            conversations of threads; `truncated` if data was cut. After a reset or a compaction the reports `before` and
+            `after`, and the HistoryCompactionResult of a compaction as `compaction`.
         error: Error message, one sentence; None means success.
         failure: The whole failure. Not in the JSON form, and not compared.
         compaction: The result of a compaction in this process. Not in the JSON form, and not compared.

@@ -46,6 +46,7 @@ from protolink_grpc.models.lifecycle import INTERRUPTED, TERMINAL, TaskState
 from protolink_grpc.models.message import Message
 from protolink_grpc.models.part import Part
 from protolink_grpc.models.redaction import DEFAULT_REDACTION_POLICY, RedactionPolicy
+from protolink_grpc.models.session import conversation_id
 from protolink_grpc.models.task import Task
 from protolink_grpc.net.trace_context import TraceContext, span_id_of, trace_of, with_trace
 from protolink_grpc.net.tracing import WaitingRun, current_trace, enter_run_span, enter_run_trace, set_waiting_runs
@@ -602,12 +603,8 @@ class Run(Emitter):
 
     @property
     def conversation_id(self) -> str:
-        """Id of the conversation that models see: that of the session, or of the session's thread.
-
-        Ids have no line breaks, so a thread is never mistaken for a session.
-        """
-        fold = self.live.fold
-        return f"{fold.session_id}\n{fold.thread_id}" if fold.thread_id else fold.session_id
+        """Id of the conversation that models see: that of the session, or of the session's thread."""
+        return conversation_id(self.live.fold.session_id, self.live.fold.thread_id)
 
     @property
     def agent_name(self) -> str:

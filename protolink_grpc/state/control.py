@@ -18,6 +18,7 @@ from protolink_grpc.models.state import NOT_ENABLED, StateOperationRequest, Stat
 from protolink_grpc.state.conversation import ConversationMemory, estimated_tokens
 from protolink_grpc.state.state import MODULES, PrincipalState, State, check_module
 from protolink_grpc.state.tool_memory import ToolMemory
+from protolink_grpc.wire.tasks import check_id
 
 Authorize = Callable[[str, str, str], Awaitable[None]]
 """Called with the operation (`state.describe`, `state.reset`, `state.compact`, `llm.history.compact`), the session or "", and the
@@ -52,13 +53,13 @@ class StateControl:
         self._count = count
 
     async def describe(self, request: StateOperationRequest, principal: str) -> StateOperationResult:
-        """Describe a session, or all sessions of the caller.
+        """Describe a session with its threads, or all sessions of the caller.
 
         Raises:
-            InvalidArgumentError: A store does not exist.
+            InvalidArgumentError: A store does not exist, or the session id is invalid.
             ActionDeniedError: `authorize` refused.
         """
-        stores, session_id = self._stores(request), request.session_id or None
+        stores, session_id = self._stores(request), _session_id(request)
         await self._authorize("state.describe", session_id or "", principal)
         own = self._state.of(principal)
 
@@ -69,15 +70,17 @@ class StateControl:
         return StateOperationResult("describe", session_id, tuple(reports))
 
     async def reset(self, request: StateOperationRequest, principal: str) -> StateOperationResult:
-        """Reset a session, or all sessions of the caller. A failing store has the error in its report; the others are reset.
+        """Reset a session with its threads, or all sessions of the caller.
+
+        A failing store has the error in its report; the others are reset.
 
         Raises:
-            InvalidArgumentError: A store does not exist.
+            InvalidArgumentError: A store does not exist, or the session id is invalid.
             SessionNotFoundError: The caller has no such session.
             ActionDeniedError: `authorize` refused.
             StoreError: Reading the session failed.
         """
-        stores, session_id = self._stores(request), request.session_id or None
+        stores, session_id = self._stores(request), _session_id(request)
         own = self._state.of(principal)
         if session_id is not None:
             await _check_session(session_id, own.conversation, own.tools)
@@ -90,7 +93,7 @@ class StateControl:
         return StateOperationResult("reset", session_id, tuple(reports))
 
     async def compact(self, request: StateOperationRequest, principal: str) -> StateOperationResult:
-        """Compact the conversation of a session.
+        """Compact the conversation of a session, without those of its threads.
 
         Both capabilities are checked (`state.compact` and `llm.history.compact`), because the conversation is also the model's
         history.
@@ -103,9 +106,9 @@ class StateControl:
         """
         if any(check_module(store, "stores") != ConversationMemory.name for store in request.stores):
             raise InvalidArgumentError("only conversation can be compacted", field="stores")
-        if not request.session_id:
+        compaction, session_id = request.compaction, _session_id(request)
+        if session_id is None:
             raise InvalidArgumentError("is required", field="session_id")
-        compaction, session_id = request.compaction, request.session_id
         conversation = self._state.of(principal).conversation
         if conversation is None:
             raise UnimplementedError("this agent has no conversations: 'conversation' is not in its state")
@@ -145,6 +148,11 @@ def require_state(control: StateControl | None) -> StateControl:
     if control is None:
         raise UnimplementedError("this agent has no state: set storage or state")
     return control
+
+
+def _session_id(request: StateOperationRequest) -> str | None:
+    # A line break would address the conversation of a thread.
+    return check_id(request.session_id, "session_id") if request.session_id else None
 
 
 async def _check_session(session_id: str, *modules: Module | None) -> None:

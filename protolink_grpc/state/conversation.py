@@ -16,6 +16,7 @@ from protolink_grpc.models.conversation import (
     split_for_summary,
 )
 from protolink_grpc.models.json_value import to_json
+from protolink_grpc.models.session import split_conversation_id
 from protolink_grpc.models.state import StateStoreReport
 from protolink_grpc.storage.agent_storage import Storage
 
@@ -103,25 +104,30 @@ class ConversationMemory:
         return await self._storage().branch_messages(source_id, session_id, leaves_out)
 
     async def session_ids(self) -> list[str]:
-        """Return the ids of the sessions with messages."""
-        return list(await self._storage().sessions())
+        """Return the ids of the sessions with messages, also of those that have messages only in threads."""
+        found = await self._storage().sessions()
+        return list(dict.fromkeys(split_conversation_id(each)[0] for each in found))
 
     async def knows(self, session_id: str) -> bool:
-        """Whether the session exists. A session that was reset exists and is empty."""
-        return (await self._storage().load_messages(session_id, 1)).version > 0
+        """Whether the session, or one of its threads, has a conversation. One that was reset exists and is empty."""
+        return bool(await self._storage().conversations(session_id))
 
     async def describe(self, session_id: str | None = None, include_data: bool = False) -> StateStoreReport:
-        """Describe a session, or all sessions.
+        """Describe a session with its threads, or all sessions.
 
-        The content is the session's messages, or the messages of each session by its id. If that exceeds the limits, it contains
-        the latest messages of the first sessions, and `metadata["truncated"]` is set.
+        The content is the session's messages, or the messages of each session by its id. Those of a thread have its id as
+        `thread_id`, and follow those of the session; `metadata["threads"]` has their number by thread. If the content exceeds the
+        limits, it contains the latest messages of the first conversations, and `metadata["truncated"]` is set.
         """
-        counts = await self._storage().sessions(session_id)
+        counts = await self._counts(session_id)
         messages = sum(counts.values())
-        items = len(counts) if session_id is None else messages
+        sessions = {split_conversation_id(each)[0] for each in counts}
+        items = len(sessions) if session_id is None else messages
         report = StateStoreReport(self.name, exists=bool(counts), item_count=items, message_count=messages)
         if session_id is not None:
             report.metadata["session_scoped"] = True
+            if set(counts) - {session_id}:
+                report.metadata["threads"] = _counts_by_thread(counts)
         if include_data:
             contents = await self._contents(counts)
             report.data = contents if session_id is None else contents.get(session_id)
@@ -129,26 +135,34 @@ class ConversationMemory:
                 report.metadata["truncated"] = True
         return report
 
+    async def _counts(self, session_id: str | None) -> dict[str, int]:
+        """Return the message counts of the conversations with messages, of a session or of all, by id."""
+        if session_id is None:
+            return await self._storage().sessions()
+        return {each: count for each, count in (await self._storage().conversations(session_id)).items() if count}
+
     async def _contents(self, counts: dict[str, int]) -> dict[str, list[dict[str, Any]]]:
         contents: dict[str, list[dict[str, Any]]] = {}
         room = DATA_BYTES
-        for session_id in counts:
+        for each in counts:
             if room <= 0:
                 break
+            session_id, thread_id = split_conversation_id(each)
+            thread = {} if each == session_id else {"thread_id": thread_id}
             latest: list[dict[str, Any]] = []
-            for message in reversed((await self._storage().load_messages(session_id, DATA_MESSAGES)).messages):
-                data = message.to_dict()
+            for message in reversed((await self._storage().load_messages(each, DATA_MESSAGES)).messages):
+                data = message.to_dict() | thread
                 room -= len(to_json(data).encode())
                 if room < 0:
                     break
                 latest.append(data)
-            contents[session_id] = latest[::-1]
+            contents.setdefault(session_id, []).extend(latest[::-1])
         return contents
 
     async def reset(self, session_id: str | None = None) -> StateStoreReport:
-        """Delete the messages of a session, or of all. A turn that ends later is added."""
+        """Delete the messages of a session with its threads, or of all. A turn that ends later is added."""
         before = await self.describe(session_id)
-        for each in [session_id] if session_id is not None else await self.session_ids():
+        for each in await self._counts(session_id):
             await self._empty(each)
         return (await self.describe(session_id)).cleared_since(before)
 
@@ -167,7 +181,7 @@ class ConversationMemory:
         *,
         count: Callable[[str], int] = estimated_tokens,
     ) -> HistoryCompactionResult:
-        """Compact a conversation. Turns that end meanwhile are neither lost nor summarized.
+        """Compact a conversation, without those of the session's threads. Turns that end meanwhile are neither lost nor summarized.
 
         Args:
             summarize: Summarizes messages, for the strategy `summary`. It is not called again if other writers only added turns.
@@ -197,6 +211,14 @@ class ConversationMemory:
             if not result.changed or await self._storage().replace_messages(session_id, stored.version, after):
                 return result
         raise _conflict_error(session_id)
+
+
+def _counts_by_thread(counts: dict[str, int]) -> dict[str, int]:
+    by_thread: dict[str, int] = {}
+    for each, count in counts.items():
+        thread_id = split_conversation_id(each)[1]
+        by_thread[thread_id] = by_thread.get(thread_id, 0) + count
+    return by_thread
 
 
 async def _summarize(

@@ -18,6 +18,7 @@ from protolink_grpc.models.arguments import checks_arguments
 from protolink_grpc.models.conversation import LLMMessage
 from protolink_grpc.models.json_value import from_json, to_json
 from protolink_grpc.models.media import Media
+from protolink_grpc.models.session import is_conversation_of
 
 TURNS_KEPT = 1000
 """How many turn ids a session keeps after a replacement: far more than those that may be repeated after a crash."""
@@ -159,6 +160,17 @@ class Storage(ABC):
     @abstractmethod
     async def sessions(self, session_id: str | None = None) -> dict[str, int]:
         """Return the message counts of all sessions with messages, or of one session, by id."""
+
+    async def conversations(self, session_id: str) -> dict[str, int]:
+        """Return the message counts of a session and of its threads, by id. The id of a thread is that of `conversation_id`.
+
+        Those without messages are included. A storage that does not override this method includes only the session without
+        messages, and reads the counts of all sessions.
+        """
+        found = {each: count for each, count in (await self.sessions()).items() if is_conversation_of(each, session_id)}
+        if session_id not in found and (await self.load_messages(session_id, 1)).version:
+            found[session_id] = 0
+        return found
 
     @abstractmethod
     async def delete_session(self, session_id: str) -> bool:

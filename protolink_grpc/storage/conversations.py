@@ -5,7 +5,7 @@ Adding a turn and replacing messages are one transaction each.
 """
 
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
@@ -13,6 +13,7 @@ from protolink_grpc.errors import InvalidArgumentError, UnsupportedOperationErro
 from protolink_grpc.models.arguments import checks_arguments
 from protolink_grpc.models.conversation import LLMMessage
 from protolink_grpc.models.json_value import from_json, to_json
+from protolink_grpc.models.session import is_conversation_of
 from protolink_grpc.storage.agent_storage import (
     TURNS_KEPT,
     Conversation,
@@ -29,6 +30,9 @@ from protolink_grpc.storage.agent_storage import (
 from protolink_grpc.storage.records import Kind, Records
 
 T = TypeVar("T")
+
+PAGE = 100
+"""Conversations of threads that are read together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,6 +213,11 @@ class RecordStorage(Storage):
         found = await self._view(lambda records: records.select(SESSIONS, where))
         return {each.session_id: each.following - each.first for each in found if each.following > each.first}
 
+    async def conversations(self, session_id: str) -> dict[str, int]:
+        key = (self._space, require_id(session_id, "session_id"))
+        found = await self._view(lambda records: list(_conversations(records, key)))
+        return {each.session_id: each.following - each.first for each in found}
+
     def _sessions_of(self, session_id: str | None) -> dict[str, object]:
         if session_id is None:
             return {"space": self._space}
@@ -264,6 +273,21 @@ class RecordStorage(Storage):
         where = self._sessions_of(session_id)
         found = await self._view(lambda records: records.select(ITEM_SESSIONS, where))
         return {each.session_id: each.items for each in found}
+
+
+def _conversations(records: Records, key: tuple[str, str]) -> Iterator[Session]:
+    """Yield a session and its threads: the sessions whose ids begin with that of the session and a line break."""
+    space, session_id = key
+    own = records.get(SESSIONS, *key)
+    if own is not None:
+        yield own
+    after = (space, f"{session_id}\n")
+    while page := records.select(SESSIONS, {"space": space}, after=after, limit=PAGE):
+        for each in page:
+            if not is_conversation_of(each.session_id, session_id):
+                return
+            yield each
+        after = (space, page[-1].session_id)
 
 
 def _load(records: Records, key: tuple[str, str], limit: int | None) -> tuple[list[Message], Session | None]:

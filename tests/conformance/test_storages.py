@@ -19,6 +19,7 @@ from protolink_grpc.errors import (
 from protolink_grpc.models.conversation import HistoryCompactionRequest, LLMMessage
 from protolink_grpc.state import ConversationMemory, InMemoryStorage, SQLiteStorage, State, Storage
 from protolink_grpc.storage.agent_storage import TURNS_KEPT, ItemBounds
+from protolink_grpc.storage.conversations import PAGE
 
 ROOMY = ItemBounds(max_items=100, max_bytes=1 << 20)
 
@@ -38,6 +39,11 @@ def turn(name: str, size: int = 2) -> list[LLMMessage]:
 
 async def texts(storage: Storage, session_id: str = "s", limit: int | None = None) -> list[str]:
     return [message.content for message in (await storage.load_messages(session_id, limit)).messages]
+
+
+async def fill(storage: Storage, *names: str, session_id: str = "s") -> None:
+    for name in names:
+        assert await storage.append_messages(session_id, name, turn(name, 1 + len(name) % 3))
 
 
 # -- turns ---------------------------------------------------------------------------------------------------------------
@@ -129,6 +135,7 @@ async def test_ids_that_are_no_text_are_refused_by_name(storage: Storage, wrong:
         storage.load_messages(wrong),
         storage.replace_messages(wrong, 0, []),
         storage.sessions(wrong),
+        storage.conversations(wrong),
         storage.delete_session(wrong),
         storage.branch_messages("s", wrong, lambda _: False),
         storage.get_item(wrong, "key"),
@@ -243,12 +250,30 @@ async def test_sessions_are_listed_with_their_message_counts(storage: Storage) -
     assert await storage.sessions("unknown") == {}
 
 
-# -- branches ------------------------------------------------------------------------------------------------------------
+async def test_the_conversations_of_a_session_are_its_own_and_those_of_its_threads(storage: Storage) -> None:
+    for name in ("s", "s\nside", "s\nside\n1", "s 2", "s2", "r\nside", "s\n\U0001f600"):
+        await fill(storage, "a", session_id=name)
+    assert await storage.replace_messages("s\nside", (await storage.load_messages("s\nside")).version, [])
+    found = {"s": 2, "s\nside": 0, "s\nside\n1": 2, "s\n\U0001f600": 2}
+    assert await storage.conversations("s") == found
+    assert list(await storage.conversations("s")) == list(found)
+    assert await storage.conversations("r") == {"r\nside": 2}
+    assert await storage.conversations("s\nside") == {"s\nside": 0, "s\nside\n1": 2}
+    assert await storage.conversations("unknown") == {}
+    # What storages of applications inherit does not know empty threads.
+    assert await Storage.conversations(storage, "s") == {name: count for name, count in found.items() if count}
+    await storage.branch_messages("unknown", "empty", lambda _: False)
+    assert await storage.conversations("empty") == await Storage.conversations(storage, "empty") == {"empty": 0}
 
 
-async def fill(storage: Storage, *names: str, session_id: str = "s") -> None:
+async def test_the_conversations_of_a_session_with_many_threads_are_complete(storage: Storage) -> None:
+    names = [f"s\n{index:03}" for index in range(PAGE * 2)]
     for name in names:
-        assert await storage.append_messages(session_id, name, turn(name, 1 + len(name) % 3))
+        await fill(storage, "a", session_id=name)
+    assert list(await storage.conversations("s")) == names
+
+
+# -- branches ------------------------------------------------------------------------------------------------------------
 
 
 async def compact(storage: Storage, keep: int) -> None:

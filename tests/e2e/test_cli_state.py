@@ -21,6 +21,11 @@ class Fragile(InMemoryStorage):
             raise StoreError("the disk is gone")
         return await super().sessions(session_id)
 
+    async def conversations(self, session_id: str) -> dict[str, int]:
+        if self.broken:
+            raise StoreError("the disk is gone")
+        return await super().conversations(session_id)
+
 
 class Listener(Agent):
     """Remembers what it is told."""

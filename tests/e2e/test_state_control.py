@@ -313,3 +313,24 @@ async def test_a_tool_remembers_from_one_task_of_a_session_to_the_next() -> None
             answers.append(task.artifacts[-1].parts[0].content.result)
         assert answers == [1, 2, 1]
         assert (await caller.describe_state(session_id="s", include_data=True)).stores[0].data == {"seen": 2}
+
+
+async def test_a_session_is_described_and_reset_with_its_threads() -> None:
+    llm = ScriptedLLM(["yes"])
+    async with Agent("chat", url="grpc://127.0.0.1:0", llm=llm, state=State()) as agent:
+        ann = AgentClient(url=agent.card.url, timeout=20.0)
+        await ann.sessions.start_thread("s", "side")
+
+        async def say(word: str, thread_id: str) -> None:
+            turn = await ann.sessions.submit("s", word, thread_id=thread_id)
+            async for _ in ann.sessions.stream("s", turn):
+                pass
+
+        await say("first", "default")
+        await say("second", "side")
+        described = (await ann.describe_state(session_id="s")).stores[0]
+        assert described.metadata["threads"] == {"default": 2, "side": 2}
+        assert (await ann.reset_state(session_id="s")).cleared == ("conversation",)
+        await say("third", "side")
+        assert not [message for message in llm.requests[-1].messages if "second" in message.content]
+        assert (await ann.describe_state(session_id="s")).stores[0].message_count == 2

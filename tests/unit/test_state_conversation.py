@@ -62,6 +62,15 @@ SUMMARY = HistoryCompactionRequest("summary", preserve_recent=2)
 RECENT = HistoryCompactionRequest("recent", max_messages=2)
 
 
+async def speak_in_threads(memory: ConversationMemory) -> None:
+    """Add turns to the sessions s and t, to threads of s, and to a thread of u, which has no turn of its own."""
+    await speak(memory, "one")
+    await speak(memory, "two", "three", session_id="s\nside")
+    await speak(memory, "four", session_id="s\nside\n1")
+    await speak(memory, "five", session_id="t")
+    await speak(memory, "six", session_id="u\nside")
+
+
 # -- turns ---------------------------------------------------------------------------------------------------------------
 
 
@@ -136,6 +145,28 @@ async def test_too_large_content_is_reduced_to_the_latest_messages(
     assert (report.item_count, report.message_count) == (2, 6)
 
 
+async def test_a_session_is_described_with_its_threads(memory: ConversationMemory) -> None:
+    await speak_in_threads(memory)
+    report = await memory.describe("s", include_data=True)
+    assert (report.item_count, report.message_count) == (8, 8)
+    assert report.metadata == {"session_scoped": True, "threads": {"default": 2, "side": 6}}
+    shown = [(message["content"], message.get("thread_id")) for message in report.data]
+    words = [("one", None), ("two", "side"), ("three", "side"), ("four", "side")]
+    assert shown == [(word + end, thread) for word, thread in words for end in ("", "!")]
+    alone = await memory.describe("u", include_data=True)
+    assert alone.metadata == {"session_scoped": True, "threads": {"side": 2}}
+    assert [message["content"] for message in alone.data] == ["six", "six!"]
+
+
+async def test_threads_are_described_under_their_sessions(memory: ConversationMemory) -> None:
+    await speak_in_threads(memory)
+    report = await memory.describe(include_data=True)
+    assert (report.item_count, report.message_count) == (3, 12)
+    assert {name: len(messages) for name, messages in report.data.items()} == {"s": 8, "t": 2, "u": 2}
+    assert await memory.session_ids() == ["s", "t", "u"]
+    assert await memory.knows("u")
+
+
 # -- resetting -----------------------------------------------------------------------------------------------------------
 
 
@@ -148,6 +179,17 @@ async def test_a_reset_clears_one_session(memory: ConversationMemory) -> None:
     assert report.metadata["after"]["message_count"] == 0
     assert await spoken(memory) == []
     assert await spoken(memory, "r") == ["two", "two!"]
+
+
+async def test_a_reset_of_a_session_clears_its_threads(memory: ConversationMemory) -> None:
+    await speak_in_threads(memory)
+    report = await memory.reset("s")
+    assert (report.cleared, report.exists) == (True, False)
+    assert report.metadata["before"]["metadata"]["threads"] == {"default": 2, "side": 6}
+    assert await memory.session_ids() == ["t", "u"]
+    assert (await memory.reset("u")).cleared
+    assert await memory.knows("u")
+    assert await spoken(memory, "t") == ["five", "five!"]
 
 
 async def test_a_reset_of_an_empty_session_clears_nothing(memory: ConversationMemory) -> None:

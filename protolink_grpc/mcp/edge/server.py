@@ -49,6 +49,7 @@ from protolink_grpc.runtime.service import TaskService
 from protolink_grpc.tools.schema_arguments import SchemaArguments
 from protolink_grpc.tools.toolbox import Toolbox
 from protolink_grpc.wire.events import asked_in, event_from_frame
+from protolink_grpc.wire.tasks import check_id
 
 Batches = AsyncGenerator[list[bytes], None]
 Convert = Callable[[TaskFold], Any]
@@ -280,7 +281,7 @@ class McpEdge:
             messages=[Message.user(arguments["message"])],
             target=TaskTarget.CONTINUE if continued else TaskTarget.CREATE,
             task_id=continued or new_uuid(),
-            session_id=arguments.get("session_id", ""),
+            session_id=check_id(arguments.get("session_id", ""), "session_id"),
             scopes=principal.scopes,
         )
         return await self._start(context, submission, principal, task_result)
