@@ -42,7 +42,7 @@ from protolink_grpc.runtime.log import Fact, LiveTask, unexpected_end_error
 from protolink_grpc.runtime.run import Run, RunHost
 from protolink_grpc.runtime.slots import Ticket
 from protolink_grpc.runtime.tasks import Tasks, not_found_error
-from protolink_grpc.storage.sessions import BESIDE_OTHERS, Opening
+from protolink_grpc.storage.session_log import BESIDE_OTHERS, Opening
 
 
 @dataclass(slots=True)

@@ -39,11 +39,11 @@ from protolink_grpc.models.events import (
 )
 from protolink_grpc.models.fold import AFFECTING, TaskFold
 from protolink_grpc.models.lifecycle import INTERRUPTED, TERMINAL, TRANSITIONS, TaskState
-from protolink_grpc.models.session import Turn
 from protolink_grpc.storage.approvals import APPROVALS, ApprovalRow
 from protolink_grpc.storage.port import HELD, Append, RequestRecord, TaskHead, TaskStore
 from protolink_grpc.storage.records import Put
-from protolink_grpc.storage.sessions import BESIDE_OTHERS, SessionAppend, owner_of
+from protolink_grpc.storage.session_log import BESIDE_OTHERS, SessionAppend
+from protolink_grpc.storage.session_rows import OpenTurn, owner_of
 from protolink_grpc.wire.actions import approval_to_pb
 from protolink_grpc.wire.events import EventEncoder, encode_envelope, replay
 
@@ -223,7 +223,7 @@ class LiveTask:
         self.opening = BESIDE_OTHERS
         self.running = False
         self.size = 0
-        self.turn: Turn | None = None
+        self.turn: OpenTurn | None = None
         self._store = store
         self._clock = clock
         self._observers = observers

@@ -1,11 +1,11 @@
-"""Sessions: threads with a queue of turns, and one stream of all events of a session and its tasks.
+"""Sessions: threads with a queue of turns. The stream of a session is in `session_watch`.
 
 A turn is a turn of a task. One that waits in a queue is a task that is submitted and held; the append that ends the turn before it
-releases it (see `storage.sessions`), and the process that made this append starts its run.
+releases it (see `storage.session_log`), and the process that made this append starts its run.
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 from typing import Any
@@ -13,8 +13,8 @@ from typing import Any
 from protolink_grpc.errors import (
     InvalidArgumentError,
     ProtolinkError,
+    ResourceExhaustedError,
     SequenceConflictError,
-    SequenceOutOfRangeError,
     StoreError,
     TaskAlreadyExistsError,
     TaskAlreadyRunningError,
@@ -41,16 +41,18 @@ from protolink_grpc.models.session import (
     WhenBusy,
 )
 from protolink_grpc.models.task_target import TaskTarget
-from protolink_grpc.models.watch import StopAt, WatchPosition
+from protolink_grpc.models.watch import StopAt
 from protolink_grpc.net.tracing import caller_trace
 from protolink_grpc.runtime.admission import Admission, Submission
+from protolink_grpc.runtime.log import LiveTask
+from protolink_grpc.runtime.session_watch import SessionWatcher
 from protolink_grpc.runtime.tasks import Tasks
 from protolink_grpc.runtime.watch import LogWatcher
-from protolink_grpc.storage import sessions as rows
-from protolink_grpc.storage.port import TaskStore
+from protolink_grpc.storage import session_queries as queries
+from protolink_grpc.storage import session_rows as rows
 from protolink_grpc.storage.records import Records
-from protolink_grpc.storage.sessions import BESIDE_OTHERS, Entry, Opening, SessionHead, SessionLog, owner_of
-from protolink_grpc.wire.sessions import encode_segment, position_field, split_frames
+from protolink_grpc.storage.session_log import BESIDE_OTHERS, Opening, SessionLog
+from protolink_grpc.storage.session_rows import EndedTurn, owner_of
 
 log = get_logger(__name__)
 
@@ -66,9 +68,6 @@ _CHANGED = (
 )
 """Refusals of a submission whose thread has changed since it was read: another call submitted, answered or ended a turn."""
 
-BATCH_ENTRIES, BATCH_BYTES = 256, 1 << 20
-"""Limits of one response of a session's stream: entries that are read, and bytes after which it is sent."""
-
 
 @dataclass(frozen=True, slots=True)
 class _ThreadView:
@@ -77,6 +76,9 @@ class _ThreadView:
     known: Turn | None
     active: tuple[Turn, ...]
     waiting: Turn | None
+
+
+_IDLE = _ThreadView(None, (), None)
 
 
 class SessionService:
@@ -100,7 +102,7 @@ class SessionService:
         self._clock = tasks.clock
         self._tasks = tasks
         self._admission = admission
-        self._watching = watching
+        self._watcher = SessionWatcher(tasks.store, watching, lambda: admission.is_open)
         self._cancel = cancel
         self._watch_task = watch
         self._starting: set[asyncio.Task[None]] = set()
@@ -122,7 +124,7 @@ class SessionService:
         def work(records: Records) -> Session:
             log = SessionLog(records, owner, name, micros, create=True, created=created)
             log.close()
-            return rows.read_session(records, log.head)
+            return queries.read_session(records, log.head)
 
         return await self._store.change(work)
 
@@ -158,7 +160,7 @@ class SessionService:
             if changed != SessionUpdated(known.title, known.metadata, known.archived):
                 log.update(changed)
             log.close()
-            return rows.read_session(records, log.head)
+            return queries.read_session(records, log.head)
 
         return await self._store.change(work)
 
@@ -179,8 +181,10 @@ class SessionService:
         """
 
         def query(records: Records) -> tuple[Session, list[Turn], int]:
-            head = rows.require_head(records, self._owner(principal), session_id)
-            return rows.read_session(records, head), *rows.read_turns(records, head, thread_id, before, limit)
+            head = queries.require_head(records, self._owner(principal), session_id)
+            session = queries.read_session(records, head)
+            opened = session.open_turns
+            return session, *queries.read_turns(records, head, opened, thread_id=thread_id, before=before, limit=limit)
 
         return await self._store.view(query)
 
@@ -190,7 +194,7 @@ class SessionService:
         """Return one page of sessions, last changed first, and the cursor of the next page or None."""
         owner = self._owner(principal)
         return await self._store.view(
-            lambda records: rows.read_heads(records, owner, after, limit, include_archived=include_archived)
+            lambda records: queries.read_heads(records, owner, after, limit, include_archived=include_archived)
         )
 
     async def start_thread(self, principal: str, session_id: str, thread_id: str = "", *, title: str = "") -> Thread:
@@ -236,51 +240,61 @@ class SessionService:
             ThreadNotFoundError: The thread was not started.
             ProtolinkError: As `TaskService.submit`.
         """
-        opening = Opening(thread_id, turn_id or new_uuid(), when_busy)
-        submission.trace = caller_trace()
+        submission = replace(
+            submission, task_id="", target=TaskTarget.CREATE, session_id=session_id, trace=caller_trace()
+        )
+        submission.opening = Opening(thread_id, turn_id, when_busy)
+        view: _ThreadView | None = None
         queues = False
         for _ in range(RETRIES):
-            view = await self._view_thread(principal, session_id, opening)
-            if view.known is not None:
-                if when_busy is WhenBusy.INTERRUPT and view.known.state is TurnState.QUEUED:
-                    # An earlier call may have ended between its two steps.
-                    await self._interrupt_before(principal, session_id, opening.turn_id)
-                return view.known
-            if view.active and when_busy is WhenBusy.REJECT:
-                raise rows.thread_busy_error(thread_id, view.active[0].turn_id, when_busy)
-            attempt = replace(submission, task_id="", target=TaskTarget.CREATE, session_id=session_id, opening=opening)
             try:
-                begun = await self._submit(attempt, principal, view, queues=queues)
+                # The first attempt does not read the thread. Most threads are idle, and the append refuses it otherwise.
+                return await self._submit(submission, principal, view or _IDLE, queues=queues)
             except ThreadBusyError:
                 if when_busy is WhenBusy.REJECT:
                     raise
-                queues = True  # another turn was faster: now the append decides whether this one waits
+                queues = True  # now the append decides whether this turn waits
+                if view is None:
+                    continue
+            except ResourceExhaustedError:
+                if view is not None:
+                    raise
             except _CHANGED:
-                continue
-            else:
-                return begun or await self.turn(principal, session_id, opening.turn_id)
+                pass
+            view = await self._view_thread(principal, session_id, submission.opening)
+            if view.known is not None:
+                if when_busy is WhenBusy.INTERRUPT and view.known.state is TurnState.QUEUED:
+                    # An earlier call may have ended between its two steps.
+                    await self._interrupt_before(principal, session_id, view.known.turn_id)
+                return view.known
+            if view.active and when_busy is WhenBusy.REJECT:
+                raise rows.thread_busy_error(thread_id, view.active[0].turn_id, when_busy)
         raise SequenceConflictError(f"thread {thread_id} keeps changing; try again later", thread_id=thread_id)
 
-    async def _submit(self, submission: Submission, principal: str, view: _ThreadView, *, queues: bool) -> Turn | None:
-        """Return the turn as it was accepted, if this process knows it.
+    async def _submit(self, submission: Submission, principal: str, view: _ThreadView, *, queues: bool) -> Turn:
+        """Accept a turn, once.
 
         Args:
-            queues: Put it into the queue, also if the thread had no active turn when it was read.
+            queues: Put it into the queue, also if `view` has no active turn.
         """
         opening = submission.opening or BESIDE_OTHERS
-        queues = bool(view.active) or (queues and view.waiting is None)
-        if queues and opening.when_busy is not WhenBusy.START:
+        if opening.when_busy is WhenBusy.START:
+            return await self._accept(submission, principal)
+        if view.active or (queues and view.waiting is None):
             interrupts = opening.when_busy is WhenBusy.INTERRUPT
-            submission.opening = replace(opening, held=True, first=interrupts)
-            held = await self._admission.hold(submission, principal)
+            held = replace(submission, opening=replace(opening, held=True, first=interrupts))
+            turn = _begun_turn(await self._admission.hold(held, principal))
             if not interrupts:
-                return held.turn
-            await self._interrupt_before(principal, submission.session_id, opening.turn_id)
-            return None
-        if view.waiting is not None and opening.when_busy is not WhenBusy.START:
-            submission.task_id, submission.target = view.waiting.task_id, TaskTarget.CONTINUE
+                return turn
+            await self._interrupt_before(principal, submission.session_id, turn.turn_id)
+            return await self.turn(principal, submission.session_id, turn.turn_id)
+        if view.waiting is not None:
+            submission = replace(submission, task_id=view.waiting.task_id, target=TaskTarget.CONTINUE)
+        return await self._accept(submission, principal)
+
+    async def _accept(self, submission: Submission, principal: str) -> Turn:
         accepted = await self._admission.accept(submission, principal)
-        return None if accepted.run is None else accepted.run.live.turn
+        return _begun_turn(None if accepted.run is None else accepted.run.live)
 
     async def _view_thread(self, principal: str, session_id: str, opening: Opening) -> _ThreadView:
         def query(records: Records) -> _ThreadView:
@@ -288,13 +302,13 @@ class SessionService:
             if head is None:
                 if opening.thread_id != DEFAULT_THREAD:
                     raise rows.thread_not_found_error(opening.thread_id)
-                return _ThreadView(None, (), None)
-            rows.require_thread(records, head, opening.thread_id)
-            known = records.get(rows.TURNS, head.number, opening.turn_id)
+                return _IDLE
+            queries.require_thread(records, head, opening.thread_id)
+            known = queries.find_turn(records, head, opening.turn_id) if opening.turn_id else None
             return _ThreadView(
                 None if known is None else rows.turn_of(known),
-                tuple(rows.active_turns(records, head, opening.thread_id)),
-                rows.waiting_turn(records, head, opening.thread_id),
+                tuple(queries.active_turns(records, head, opening.thread_id)),
+                queries.waiting_turn(records, head, opening.thread_id),
             )
 
         return await self._store.view(query)
@@ -307,8 +321,8 @@ class SessionService:
         """
 
         def query(records: Records) -> Turn:
-            head = rows.require_head(records, self._owner(principal), session_id)
-            return rows.turn_of(rows.require_turn(records, head, turn_id))
+            head = queries.require_head(records, self._owner(principal), session_id)
+            return rows.turn_of(queries.require_turn(records, head, turn_id))
 
         return await self._store.view(query)
 
@@ -339,14 +353,14 @@ class SessionService:
             raise InvalidArgumentError(f"must have at most {MAX_REASON_CHARS} characters", field="reason")
 
         def query(records: Records) -> list[Turn]:
-            head = rows.require_head(records, self._owner(principal), session_id)
+            head = queries.require_head(records, self._owner(principal), session_id)
             if turn_id:
-                row = rows.require_turn(records, head, turn_id)
+                row = queries.require_turn(records, head, turn_id)
                 latest = records.get(rows.OPEN_TURNS, head.number, row.task_id)
                 return [rows.turn_of(row)] if latest is not None and latest.turn_id == turn_id else []
-            rows.require_thread(records, head, thread_id)
-            found = rows.open_turns(records, head, thread_id)
-            waiting = rows.waiting_turn(records, head, thread_id)
+            queries.require_thread(records, head, thread_id)
+            found = queries.open_turns(records, head, thread_id)
+            waiting = queries.waiting_turn(records, head, thread_id)
             queue = [each for each in found if each.state is TurnState.QUEUED]
             active = [each for each in found if each.state is not TurnState.QUEUED]
             return [*(queue[::-1] if clear_queue else ()), *active, *((waiting,) if waiting else ())]
@@ -378,11 +392,11 @@ class SessionService:
         """Cancel the active turns that were submitted before a queued turn, which is the first one in its queue."""
 
         def query(records: Records) -> list[Turn]:
-            head = rows.require_head(records, self._owner(principal), session_id)
-            queued = rows.require_turn(records, head, turn_id)
-            if queued.state is not TurnState.QUEUED:
+            head = queries.require_head(records, self._owner(principal), session_id)
+            queued = queries.require_turn(records, head, turn_id)
+            if isinstance(queued, EndedTurn) or queued.state is not TurnState.QUEUED:
                 return []
-            found = rows.active_turns(records, head, queued.thread_id)
+            found = queries.active_turns(records, head, queued.thread_id)
             return [each for each in found if each.position < queued.position]
 
         await self._interrupt(await self._store.view(query), principal, "interrupted by the next turn")
@@ -468,138 +482,19 @@ class SessionService:
 
     # -- The stream ------------------------------------------------------------------------------------------------------
 
-    async def watch(self, principal: str, session_id: str, *, after: int = 0) -> AsyncGenerator[bytes, None]:
-        """Yield the events of a session and of its tasks after a position, in the order of positions: stored ones, then new ones.
-
-        Yields:
-            Encoded SubscribeSessionResponses of up to about `BATCH_BYTES`; a larger event comes alone.
-
-        Raises:
-            SessionNotFoundError: The principal has no such session.
-            SequenceOutOfRangeError: The session has no event at `after`.
-            UnavailableError: The service was stopped.
-        """
-        self._watching.enter()
-        try:
-            head = await self._head(principal, session_id)
-            if not 0 <= after <= head.position:
-                raise SequenceOutOfRangeError(
-                    f"after_position {after} is not in session {session_id}, which ends with {head.position}",
-                    after_position=str(after),
-                    last_position=str(head.position),
-                )
-            position, end = after, head.position
-            if position == end:
-                yield position_field(WatchPosition(position, end, caught_up=True))
-            while True:
-                entries = await self._entries(head, position)
-                async for body, last in self._bodies(entries, position):
-                    caught_up = position < end <= last
-                    position = last
-                    yield body + position_field(WatchPosition(last, last, caught_up=True)) if caught_up else body
-                if not entries:
-                    if position < end:  # a memory store has dropped the last events
-                        position = end
-                        yield position_field(WatchPosition(position, end, caught_up=True))
-                    await self._wait(head, position)
-        except StoreError:
-            if not self._admission.is_open:  # and the store is closed
-                raise self._watching.stopped_error() from None
-            raise
-        finally:
-            self._watching.leave()
-
-    async def _head(self, principal: str, session_id: str) -> SessionHead:
-        return await self._store.view(lambda records: rows.require_head(records, self._owner(principal), session_id))
-
-    async def _entries(self, head: SessionHead, after: int) -> list[Entry]:
-        return await self._store.view(lambda records: rows.read_entries(records, head.number, after, BATCH_ENTRIES))
-
-    async def _wait(self, head: SessionHead, after: int) -> None:
-        def has_grown(records: Records) -> bool:
-            return bool(rows.read_entries(records, head.number, after, 1))
-
-        change = self._store.wait_until(rows.ENTRIES, head.number, has_grown)
-        await self._watching.wait(change, lambda: self._store.view(has_grown))
-
-    async def _bodies(self, entries: list[Entry], after: int) -> AsyncGenerator[tuple[bytes, int], None]:
-        """Yield responses with the events of entries after a position, each with the position of its last event."""
-        reader = _EntryReader(self._store, entries)
-        segments: list[bytes] = []
-        size = 0
-        for entry in entries:
-            pieces = [piece for each in await reader.read(entry, after) for piece in _split(*each)]
-            for position, frames, task_id in pieces:
-                segment = encode_segment(position, frames, task_id)
-                if segments and size + len(segment) > BATCH_BYTES:
-                    yield b"".join(segments), after
-                    segments, size = [], 0
-                segments.append(segment)
-                size += len(segment)
-                after = position + len(frames) - 1
-            after = entry.position
-        if segments:
-            yield b"".join(segments), after
+    def watch(self, principal: str, session_id: str, *, after: int = 0) -> AsyncGenerator[bytes, None]:
+        """Yield the events of a session and of its tasks after a position. See `SessionWatcher.watch`."""
+        return self._watcher.watch(self._owner(principal), session_id, after)
 
     def _owner(self, principal: str) -> str:
         return owner_of(self._agent_name, principal)
 
 
-class _EntryReader:
-    """Reads the events of consecutive entries. Events of one task are read together, up to the limit of one read of the store."""
-
-    def __init__(self, store: TaskStore, entries: list[Entry]) -> None:
-        self._store = store
-        self._last = {each.task_id: each.first_sequence + each.count - 1 for each in entries}
-        self._ahead: dict[str, tuple[int, list[bytes]]] = {}
-        """For each task the sequence of the first event that is read and not yet used, and those events."""
-
-    async def read(self, entry: Entry, after: int) -> list[tuple[int, list[bytes], str]]:
-        """Return the events of an entry after a position: position of the first one, frames, and the task or empty."""
-        found: list[tuple[int, list[bytes], str]] = []
-        position = entry.first_position
-        if position + entry.leads - 1 > after and entry.lead:
-            found.append((position, split_frames(entry.lead), ""))
-        position += entry.leads
-        if entry.count:
-            skipped = max(0, min(after - position + 1, entry.count))
-            if skipped < entry.count:
-                frames = await self._events(entry.task_id, entry.first_sequence + skipped, entry.count - skipped)
-                found.append((position + skipped, frames, entry.task_id))
-            position += entry.count
-        if entry.tail:
-            found.append((position, split_frames(entry.tail), ""))
-        return [_after(after, *each) for each in found if each[1] and each[0] + len(each[1]) - 1 > after]
-
-    async def _events(self, task_id: str, first: int, count: int) -> list[bytes]:
-        start, ahead = self._ahead.get(task_id, (first, []))
-        found = ahead[first - start : first - start + count]
-        rest = ahead[first - start + count :]
-        while len(found) < count:
-            following = first + len(found)
-            read = await self._store.read(task_id, following - 1, self._last[task_id] - following + 1)
-            if not read:
-                break  # a memory store has dropped the task
-            missing = count - len(found)
-            found, rest = [*found, *read[:missing]], read[missing:]
-        self._ahead[task_id] = (first + count, rest)
-        return found
-
-
-def _split(position: int, frames: list[bytes], task_id: str) -> Iterator[tuple[int, list[bytes], str]]:
-    """Split consecutive events into pieces of up to `BATCH_BYTES`; a larger event comes alone."""
-    begin = size = 0
-    for index, frame in enumerate(frames):
-        if index > begin and size + len(frame) > BATCH_BYTES:
-            yield position + begin, frames[begin:index], task_id
-            begin, size = index, 0
-        size += len(frame)
-    yield position + begin, frames[begin:], task_id
-
-
-def _after(after: int, position: int, frames: list[bytes], task_id: str) -> tuple[int, list[bytes], str]:
-    skipped = max(0, after - position + 1)
-    return position + skipped, frames[skipped:], task_id
+def _begun_turn(live: LiveTask | None) -> Turn:
+    """Return the turn that a request has begun. The request has no id, so it was not accepted before."""
+    if live is None or live.turn is None:
+        raise StoreError("the store has accepted a turn and has not written it")
+    return rows.turn_of(live.turn)
 
 
 def _check_title(title: str) -> str:

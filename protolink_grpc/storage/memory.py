@@ -115,7 +115,7 @@ class MemoryStore:
             entry = self._entries[head.task_id] = _Entry(head)
         entry.is_kept = False
         entry.head = head  # before the records, which may release the task
-        if append.records or append.within is not None:
+        if append.records or append.session is not None:
             try:
                 self._records.change(partial(_change_records, append))
             except BaseException:
@@ -148,7 +148,7 @@ class MemoryStore:
         if rank:
             owned.forgettable[rank][head.task_id] = self._all.forgettable[rank][head.task_id] = None
         self._waiters.wake(head.task_id)
-        if append.records or append.within is not None:
+        if append.records or append.session is not None:
             self._wake_watchers()
         if append.committed is not None:
             append.committed()
@@ -290,9 +290,11 @@ class MemoryStore:
 
 
 def _change_records(append: Append, records: Records) -> None:
+    if append.session is not None:
+        append.session.check(records)
     put_all(records, append.records)
-    if append.within is not None:
-        append.within(records)
+    if append.session is not None:
+        append.session.write(records)
 
 
 def _is_released(head: TaskHead) -> bool:

@@ -18,7 +18,7 @@ MAX_LOOSE = 20_000
 """Maximum number of records without a task, of kinds that are dropped with tasks: 10,000 new sessions have two each."""
 
 NEAR_END = 16
-"""How many records at the end of a list are compared before a binary search."""
+"""How many records at the end of a list are compared before a binary search, and moved for one that comes before them."""
 
 
 @dataclass(slots=True)
@@ -26,8 +26,7 @@ class _Scope:
     """The records of one kind and scope.
 
     Attributes:
-        by_key: In the order of their latest change.
-        is_sorted: Whether that is also the order of the kind.
+        by_key: In the order of the kind if `is_sorted`. Those of a watched kind are always in the order of their latest change.
     """
 
     by_key: dict[Key, Any] = field(default_factory=dict)
@@ -101,6 +100,9 @@ class MemoryRecords:
         if existing is None:
             return []
         position_of = kind.position_of
+        if not existing.is_sorted and not kind.watched:
+            existing.by_key = dict(sorted(existing.by_key.items(), key=lambda item: position_of(item[1])))
+            existing.is_sorted = True
         found: Iterable[R]
         if existing.is_sorted and after is not None:
             found = (
@@ -123,7 +125,8 @@ class MemoryRecords:
         existing = scope.by_key.get(key)
         if existing is not None:
             record = record if kind.merge is None else kind.merge(existing, record)
-            record = replace(record, **{name: getattr(existing, name) for name in kind.lazy})  # type: ignore[type-var]
+            if kind.lazy:
+                record = replace(record, **{name: getattr(existing, name) for name in kind.lazy})  # type: ignore[type-var]
         if kind.watched:
             revisions = self._revisions[kind.name, key[0]]
             self._revisions_before.setdefault((kind.name, key[0]), revisions)
@@ -182,10 +185,12 @@ class MemoryRecords:
         if self._undo is not None:
             self._undo.append((kind, key, existing))
         if record is not None:
-            if existing is not None and (kind.watched or kind.position_of(existing) != kind.position_of(record)):
-                del scope.by_key[key]  # the most recently changed one is last
-            self._check_order(kind, scope, existing, record)
+            later: list[tuple[Key, Any]] = []
+            if existing is None or kind.watched or kind.position_of(existing) != kind.position_of(record):
+                scope.by_key.pop(key, None)  # the most recently changed one is last
+                later = self._take_later(kind, scope, record)
             scope.by_key[key] = record
+            scope.by_key.update(later)
             if kind.task:
                 self._assign(kind, key, getattr(record, kind.task))
             return
@@ -213,13 +218,25 @@ class MemoryRecords:
             self._of_tasks.pop(task_id, None)
 
     @staticmethod
-    def _check_order(kind: Kind[Any], scope: _Scope, existing: Any, record: Any) -> None:
-        """Check whether the order of changes is still the order of the kind."""
+    def _take_later(kind: Kind[Any], scope: _Scope, record: Any) -> list[tuple[Key, Any]]:
+        """Remove the records that follow a new one in the order of the kind, and return them in order.
+
+        If there are more than `NEAR_END`, or the kind is watched, none is removed, and the scope is not sorted any more.
+        """
         if not scope.is_sorted or not scope.by_key:
-            return
+            return []
         position = kind.position_of(record)
-        if existing is None or kind.watched or position != kind.position_of(existing):
-            scope.is_sorted = kind.position_of(scope.by_key[next(reversed(scope.by_key))]) < position
+        later: list[tuple[Key, Any]] = []
+        for key, each in reversed(scope.by_key.items()):
+            if kind.position_of(each) < position:
+                break
+            if kind.watched or len(later) == NEAR_END:
+                scope.is_sorted = False
+                return []
+            later.append((key, each))
+        for key, _ in later:
+            del scope.by_key[key]
+        return later[::-1]
 
     def _restore(self, kind: Kind[Any], key: Key, existing: Any) -> None:
         undo, self._undo = self._undo, None

@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from typing import Final, Protocol
 
 from protolink_grpc.models.lifecycle import TaskState
-from protolink_grpc.storage.records import Put, Records, RecordStore
+from protolink_grpc.storage.records import Put, RecordStore
+from protolink_grpc.storage.session_log import SessionAppend
 
 HELD: Final = "held"
 """The worker of a submitted task that must not start yet. It is not an orphan, and any worker may end it."""
@@ -64,7 +65,8 @@ class Append:
         expected_epoch: Required epoch of the head; one less than `head.epoch` takes the task over.
         request_id: Stored atomically with the head's agent and principal; empty stores nothing.
         records: Stored atomically with the events.
-        within: Called in the same transaction, possibly more than once. An error that it raises refuses the append.
+        session: The part of the append that belongs to the task's session. In the transaction, `check` is called before the first
+            change and may refuse the append, and `write` after the others. Both may be called more than once.
         committed: Called on the event loop after the commit, also if the caller of `append` has been canceled.
     """
 
@@ -74,7 +76,7 @@ class Append:
     expected_epoch: int
     request_id: str = ""
     records: Sequence[Put] = ()
-    within: Callable[[Records], None] | None = None
+    session: SessionAppend | None = None
     committed: Callable[[], None] | None = None
 
 
@@ -171,7 +173,7 @@ class LogStore(Protocol):
             SequenceConflictError: The log has another last sequence: another writer appended to it or created the task.
             LeaseLostError: The epoch differs: another worker has the task.
             TaskNotFoundError: The task does not exist, and `expected_sequence` is not 0.
-            ProtolinkError: The merge of one of the records, or `within`, refused.
+            ProtolinkError: The merge of one of the records, or the session, refused.
             StoreError: The disk is full, read-only or gone. Nothing was appended.
         """
 

@@ -17,7 +17,7 @@ Where = Mapping[str, object]
 """Conditions on fields: a value, or a frozenset of values. They include the scope, unless a file has a single owner."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)  # a constant: a hash of all fields for each use would cost more than some statements
 class Kind(Generic[R]):
     """The declaration of one kind of record.
 

@@ -19,7 +19,7 @@ from protolink_grpc.models.session import Session, SessionEvent, SessionItem, Se
 from protolink_grpc.models.watch import WatchPosition
 from protolink_grpc.wire.compile import Codec, enum_numbers
 from protolink_grpc.wire.events import event_from_pb as run_event_from_pb
-from protolink_grpc.wire.scalars import delimited, micros_to_pb, read_varint, tag, timestamp_from_pb, varint
+from protolink_grpc.wire.scalars import delimited, read_varint, sized_time, tag, timestamp_from_pb, varint
 from protolink_grpc.wire.watch import POSITION
 
 WHEN_BUSY: Final = enum_numbers(WhenBusy, pb.WhenBusy.DESCRIPTOR, field="when_busy")
@@ -41,7 +41,12 @@ PAYLOADS: Final[dict[str, Codec[Any, Any]]] = {
     "turn_ended": Codec(values.TurnEnded, pb.TurnEnded),
 }
 """The codec of each field of SessionEvent.payload."""
-_FIELDS: Final[dict[type, str]] = {codec.cls: name for name, codec in PAYLOADS.items()}
+_EVENT: Final[Any] = pb.SessionEvent.DESCRIPTOR.fields_by_name
+_EVENT_POSITION_TAG: Final = varint(_EVENT["position"].number << 3)
+_EVENT_TIME_TAG: Final = tag(_EVENT["create_time"].number)
+_ENCODERS: Final[dict[type, tuple[Codec[Any, Any], bytes]]] = {
+    codec.cls: (codec, tag(_EVENT[name].number)) for name, codec in PAYLOADS.items()
+}
 
 _SEGMENT: Final[Any] = service_pb.SessionSegment.DESCRIPTOR.fields_by_name
 _EVENT_TAG: Final = tag(_SEGMENT["session_events"].number)
@@ -54,10 +59,10 @@ _READER_TAG: Final = tag(_RESPONSE["position"].number)
 
 def encode_event(payload: SessionPayload, position: int, micros: int) -> bytes:
     """Encode one event as a frame."""
-    name = _FIELDS[type(payload)]
-    event = pb.SessionEvent(position=position, create_time=micros_to_pb(micros))
-    getattr(event, name).CopyFrom(PAYLOADS[name].to_pb(payload))
-    return delimited(_EVENT_TAG, (event.SerializeToString(),))
+    codec, payload_tag = _ENCODERS[type(payload)]
+    body = delimited(payload_tag, (codec.to_pb(payload).SerializeToString(),))
+    event = _EVENT_POSITION_TAG + varint(position) + _EVENT_TIME_TAG + sized_time(micros) + body
+    return delimited(_EVENT_TAG, (event,))
 
 
 def event_from_pb(event: pb.SessionEvent) -> SessionEvent:

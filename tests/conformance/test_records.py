@@ -104,6 +104,25 @@ async def test_a_record_is_kept_as_it_was_put_with_its_revision(store: TaskStore
     assert await get(store, "other") is None
 
 
+@pytest.mark.parametrize("distance", [1, 5, 100])
+async def test_records_are_listed_in_order_also_if_they_are_put_in_another_one(store: TaskStore, distance: int) -> None:
+    places = [place ^ distance for place in range(256)]
+
+    def put_lines(records: Records) -> None:
+        for place in places:
+            records.put(LINES, Line("book", "1", place, str(place)))
+
+    def read(records: Records) -> tuple[list[int], list[int], list[int]]:
+        where = {"book": "book"}
+        every = records.select(LINES, where)
+        newest = records.select(LINES, where, limit=3, reverse=True)
+        older = records.select(LINES, where, after=("book", "1", 100), limit=3, reverse=True)
+        return [each.place for each in every], [each.place for each in newest], [each.place for each in older]
+
+    await store.change(put_lines)
+    assert await store.view(read) == (list(range(256)), [255, 254, 253], [99, 98, 97])
+
+
 async def test_lazy_fields_are_written_once_and_read_when_asked_for(store: TaskStore) -> None:
     [kept] = await put(store, Note("shelf", "a", body=b"long"))
     assert kept.body == b""

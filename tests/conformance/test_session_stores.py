@@ -48,7 +48,7 @@ from protolink_grpc.runtime.service import Limits, TaskService
 from protolink_grpc.storage import memory_records
 from protolink_grpc.storage.port import HELD, Append, RequestRecord, TaskStore
 from protolink_grpc.storage.records import Records
-from protolink_grpc.storage.sessions import Opening
+from protolink_grpc.storage.session_log import Opening
 from protolink_grpc.wire.sessions import items_from_pb
 
 Stores = Callable[[], TaskStore]
@@ -210,6 +210,22 @@ async def test_a_session_of_another_principal_is_another_session(desk: Desk) -> 
     for principal, turn in (("ann", hers), ("bob", his)):
         _, turns, _ = await desk.sessions.get(principal, "s")
         assert [each.turn_id for each in turns] == [turn.turn_id]
+
+
+async def test_turns_are_listed_as_they_were_submitted_whether_open_or_ended(desk: Desk) -> None:
+    held = [await desk.submit("hold one"), await desk.submit("two")]
+    beside = [await desk.submit(f"say {number}", when_busy=WhenBusy.START) for number in range(3)]
+    for each in reversed(beside):
+        await desk.end(each)
+    held.append(await desk.submit("hold four", when_busy=WhenBusy.START))
+    names = [each.turn_id for each in (held[0], held[1], *beside, held[2])]
+    for limit in (1, 2, 4, 6):
+        found: list[str] = []
+        before = 0
+        while before or not found:
+            _, turns, before = await desk.sessions.get("ann", "s", before=before, limit=limit)
+            found = [*(each.turn_id for each in turns), *found]
+        assert found == names
 
 
 async def test_a_refused_turn_leaves_nothing_behind(desk: Desk) -> None:
@@ -382,16 +398,14 @@ async def test_the_queue_moves_if_the_caller_whose_append_moves_it_disconnects(s
 async def test_an_interrupting_turn_also_ends_a_turn_that_has_just_left_the_queue(desk: Desk) -> None:
     one = await desk.submit("hold one")
     queued = await desk.submit("hold queued")
-    read = desk.sessions._view_thread
+    hold = desk.service._admission.hold
 
-    async def read_too_early(*arguments: Any) -> Any:
-        view = await read(*arguments)
-        desk.sessions._view_thread = read  # type: ignore[method-assign]  # once
+    async def hold_too_late(*arguments: Any) -> Any:
         await desk.service.cancel(one.task_id, "ann")
         await desk.begins["hold queued"].wait()
-        return view
+        return await hold(*arguments)
 
-    desk.sessions._view_thread = read_too_early  # type: ignore[method-assign]  # the thread changes after it was read
+    desk.service._admission.hold = hold_too_late  # type: ignore[method-assign]  # the thread changes after it was busy
     urgent = await desk.submit("urgent", when_busy=WhenBusy.INTERRUPT)
     await desk.end(urgent)
     assert (await desk.sessions.turn("ann", "s", queued.turn_id)).result is TaskState.CANCELED

@@ -32,7 +32,7 @@ from protolink_grpc.client.http_channel import close_http_channels
 from protolink_grpc.edges.grpc import session_servicer
 from protolink_grpc.models.ids import new_uuid
 from protolink_grpc.models.session import SessionItem
-from protolink_grpc.storage import sessions as session_rows
+from protolink_grpc.storage import session_log
 
 WAIT_S = 20.0
 """Bound of what must happen soon; reached only by a failure."""
@@ -181,7 +181,7 @@ async def test_metadata_has_a_bound(link: Link) -> None:
 
 
 async def test_a_session_has_a_bounded_number_of_threads(link: Link, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(session_rows, "MAX_THREADS", 2)
+    monkeypatch.setattr(session_log, "MAX_THREADS", 2)
     for name in ("a", "b", "b"):
         await link.sessions.start_thread("s", name)
     with pytest.raises(ResourceExhaustedError):

@@ -20,7 +20,7 @@ from protolink_grpc.storage.port import (
     limit_bytes,
 )
 from protolink_grpc.storage.records import put_all
-from protolink_grpc.storage.sessions import KINDS as SESSION_KINDS
+from protolink_grpc.storage.session_rows import KINDS as SESSION_KINDS
 from protolink_grpc.storage.sqlite.file import Schema
 from protolink_grpc.storage.sqlite.records import SCOPES, SQLiteRecords, tables_of
 from protolink_grpc.storage.webhooks import WEBHOOKS
@@ -144,9 +144,10 @@ def insert(
     Args:
         changed: Receives the kinds and scopes of records whose readers must be woken after the commit.
     """
-    if not append.records and append.within is None:
+    if not append.records:
         return _insert(db, append, changed)
-    # Its records may be refused after its first change: without a savepoint the whole group would be repeated.
+    # Its records may be refused after its first change: without a savepoint the whole group would be repeated. A savepoint copies
+    # each page before its first change, so appends that are only refused before their first change have none.
     db.execute("SAVEPOINT append")
     outcome: RequestRecord | ProtolinkError | None
     try:
@@ -167,10 +168,19 @@ def _insert(
         record = (*key, head.task_id, append.expected_sequence, head.update_micros)
         if not db.execute("INSERT OR IGNORE INTO requests VALUES (?, ?, ?, ?, ?, ?)", record).rowcount:
             return RequestRecord(*db.execute(REQUEST, key).fetchone())
-    if not _put_head(db, append):
+    refusal: ProtolinkError | None = None
+    records = SQLiteRecords(db)
+    try:
+        if append.session is not None:
+            append.session.check(records)
+        if not _put_head(db, append):
+            refusal = _refusal(db, append)
+    except ProtolinkError as error:
+        refusal = error
+    if refusal is not None:
         if request_id:
             db.execute(_FORGET_REQUEST, key)
-        return _refusal(db, append)
+        return refusal
     events = append.events
     if len(events) == 1:
         db.execute(_INSERT_EVENTS, (head.task_id, head.sequence, events[0], None))
@@ -178,12 +188,10 @@ def _insert(
         for last, some in _row_cuts(append.expected_sequence, events):
             lengths = array("I", map(len, some)).tobytes() if len(some) > 1 else None
             db.execute(_INSERT_EVENTS, (head.task_id, last, b"".join(some), lengths))
-    if append.records or append.within is not None:
-        records = SQLiteRecords(db)
-        put_all(records, append.records)
-        if append.within is not None:
-            append.within(records)
-        changed |= records.changed
+    put_all(records, append.records)
+    if append.session is not None:
+        append.session.write(records)
+    changed |= records.changed
     return None
 
 

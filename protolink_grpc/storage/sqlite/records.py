@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from protolink_grpc.models.json_value import to_json
 from protolink_grpc.models.lifecycle import TERMINAL
 from protolink_grpc.storage.port import HELD
-from protolink_grpc.storage.records import Key, Kind, Revisions, Where
+from protolink_grpc.storage.records import Key, Kind, Revisions, Where, values_getter
 
 R = TypeVar("R")
 
@@ -75,6 +75,7 @@ class _Statements:
             f"ON CONFLICT({', '.join(kind.key)}) {kept}"
         )
         self.names = names
+        self._fields = values_getter(names)
         self.makers: list[tuple[int, Callable[[Any], Any]]] = list(kind.enums.items())
         self.makers += [(place, bool) for place, (_, type_) in enumerate(kind.columns) if type_ is bool]
         self.enums = list(kind.enums)
@@ -89,7 +90,7 @@ class _Statements:
         return self.record(*row)
 
     def values(self, record: Any) -> list[Any]:
-        values = [getattr(record, name) for name in self.names]
+        values = list(self._fields(record))
         for place in self.enums:
             values[place] = values[place].value
         return values

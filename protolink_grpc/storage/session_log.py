@@ -1,0 +1,378 @@
+"""Writes the logs of sessions, in the transactions of the appends to their tasks. The rows are in `session_rows`."""
+
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+from protolink_grpc.errors import ResourceExhaustedError, TaskAlreadyExistsError, TurnNotQueuedError
+from protolink_grpc.models.ids import new_uuid
+from protolink_grpc.models.lifecycle import INTERRUPTED, TaskState
+from protolink_grpc.models.session import (
+    DEFAULT_THREAD,
+    SessionCreated,
+    SessionPayload,
+    SessionUpdated,
+    Thread,
+    ThreadStarted,
+    Turn,
+    TurnEnded,
+    TurnPromoted,
+    TurnStarted,
+    TurnState,
+    TurnSubmitted,
+    WhenBusy,
+)
+from protolink_grpc.storage.records import Records
+from protolink_grpc.storage.session_queries import find_turn, require_thread, require_turn
+from protolink_grpc.storage.session_rows import (
+    ENDED_TURNS,
+    ENTRIES,
+    HEADS,
+    OPEN_TURNS,
+    THREADS,
+    EndedTurn,
+    Entry,
+    OpenTurn,
+    SessionHead,
+    ThreadRow,
+    metadata_text,
+    new_number,
+    session_not_found_error,
+    thread_busy_error,
+    thread_of,
+    turn_not_queued_error,
+    turn_of,
+)
+from protolink_grpc.wire.sessions import encode_event
+
+MAX_QUEUED: Final = 100
+"""Maximum number of turns in the queue of one thread."""
+
+MAX_THREADS: Final = 1000
+"""Maximum number of threads that one session can have besides the thread `default`."""
+
+PLACES: Final = 1 << 20
+"""Distance between the places of two turns in a queue: room for turns that are put before the first one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Opening:
+    """How a request begins a turn.
+
+    Args:
+        turn_id: Empty means a new id.
+        held: The turn is put into the queue. If the thread has no active turn, it leaves the queue at once.
+        first: It is put at the front of the queue.
+    """
+
+    thread_id: str = DEFAULT_THREAD
+    turn_id: str = ""
+    when_busy: WhenBusy = WhenBusy.START
+    held: bool = False
+    first: bool = False
+
+
+BESIDE_OTHERS: Final = Opening()
+"""The opening of a task that is sent with a session: it starts at once, in the thread `default`."""
+
+
+@dataclass(slots=True)
+class SessionAppend:
+    """The part of an append to a task's log that belongs to the task's session.
+
+    Args:
+        owner: See `owner_of`.
+        first_sequence, count: The range that is appended.
+        opening: The append begins a turn. None also for tasks whose turn has begun.
+        starts: The append begins the work of the turn.
+        end: The state and the reason with which the append ends the turn; None if it does not.
+
+    Attributes:
+        released: After the append: the held task whose turn is active now, or empty. Its run has to be started.
+        turn: After the append: the turn that it has begun, or None.
+    """
+
+    owner: str
+    session_id: str
+    task_id: str
+    first_sequence: int
+    count: int
+    micros: int
+    opening: Opening | None = None
+    starts: bool = False
+    end: tuple[TaskState, str] | None = None
+    released: str = ""
+    turn: OpenTurn | None = None
+    _log: "SessionLog" = field(init=False)
+
+    def check(self, records: Records) -> None:
+        """Read the session, without changing it. Raises as `SessionLog.open_turn`."""
+        self.released, self.turn = "", None
+        self._log = SessionLog(records, self.owner, self.session_id, self.micros, create=True)
+        if self.opening is not None:
+            self.turn = self._log.open_turn(self.opening, self.task_id, self.first_sequence - 1)
+
+    def write(self, records: Records) -> None:
+        """Change the session. Called after `check`, in the same transaction."""
+        log = self._log
+        if self.opening is not None:
+            log.write_opened()
+            if self.opening.held and self.turn is not None and self.turn.state is TurnState.ACTIVE:
+                records.release_task(self.task_id)
+                self.released = self.task_id
+        elif self.starts:
+            log.start_turn(self.task_id)
+        log.add_range(self.task_id, self.first_sequence, self.count)
+        if self.end is not None:
+            self.released = log.end_turn(self.task_id, *self.end)
+        log.close()
+
+
+class SessionLog:
+    """One addition to a session's log, within a transaction. `close` writes it.
+
+    Args:
+        create: Create the session if it does not exist.
+
+    Attributes:
+        head: The row of the session; after `close` that with the addition.
+
+    Raises:
+        SessionNotFoundError: The session does not exist.
+    """
+
+    def __init__(
+        self,
+        records: Records,
+        owner: str,
+        session_id: str,
+        micros: int,
+        *,
+        create: bool = False,
+        created: SessionCreated | None = None,
+    ) -> None:
+        self._records = records
+        self._micros = micros
+        self._lead: list[bytes] = []
+        self._tail: list[bytes] = []
+        self._range: tuple[str, int, int] = ("", 0, 0)
+        self._opened: tuple[OpenTurn | None, OpenTurn] | None = None
+        """The turn that was added, after the open turn of its task before it."""
+        known = records.get(HEADS, owner, session_id)
+        if known is None and not create:
+            raise session_not_found_error(session_id)
+        self.head: SessionHead = known or SessionHead(owner, session_id, new_number(), 0, micros, micros)
+        self._position = self.head.position
+        self._changes: dict[str, Any] = {}
+        """Fields of the head that have changed."""
+        self._counts = {
+            TurnState.ACTIVE: self.head.active,
+            TurnState.QUEUED: self.head.queued,
+            TurnState.ENDED: self.head.waiting,
+        }
+        if known is None:
+            first = created or SessionCreated()
+            self._add(first)
+            self._changes = {"title": first.title, "metadata": metadata_text(first.metadata)}
+
+    def _add(self, event: SessionPayload) -> int:
+        """Add an event, and return its position."""
+        self._position += 1
+        (self._tail if self._range[2] else self._lead).append(encode_event(event, self._position, self._micros))
+        return self._position
+
+    def add_range(self, task_id: str, first_sequence: int, count: int) -> None:
+        """Add the events that are appended to a task's log."""
+        self._range = (task_id, first_sequence, count)
+        self._position += count
+
+    def update(self, event: SessionUpdated) -> None:
+        self._add(event)
+        metadata = metadata_text(event.metadata)
+        self._changes |= {"title": event.title, "metadata": metadata, "archived": event.archived}
+
+    def start_thread(self, event: ThreadStarted) -> Thread:
+        """Start a thread, or return the existing one with that id.
+
+        Raises:
+            ResourceExhaustedError: The session has too many threads.
+        """
+        known = self._records.get(THREADS, self.head.number, event.thread_id)
+        if known is None:
+            others = self._records.select(THREADS, {"session": self.head.number}, limit=MAX_THREADS)
+            if len(others) == MAX_THREADS:
+                raise ResourceExhaustedError(f"the session has {MAX_THREADS} threads already")
+            self._add(event)
+            row = ThreadRow(self.head.number, event.thread_id, self._micros, event.title)
+            known = self._records.put(THREADS, row)
+        return thread_of(known)
+
+    # -- Turns -----------------------------------------------------------------------------------------------------------
+
+    def open_turn(self, opening: Opening, task_id: str, after_sequence: int) -> OpenTurn:
+        """Add a turn. `write_opened` writes its row.
+
+        Raises:
+            ThreadNotFoundError: The thread was not started.
+            ResourceExhaustedError: The queue of the thread is full.
+            TaskAlreadyExistsError: The session has a turn with this id.
+            ThreadBusyError: The turn is not held, and the thread has an active turn.
+            TurnNotQueuedError: The task is new, and the thread has no active turn but a task that waits for input.
+        """
+        number, thread_id = self.head.number, opening.thread_id
+        before = self._records.get(OPEN_TURNS, number, task_id) if after_sequence else None  # a new task has no turn
+        if before is not None:
+            thread_id = before.thread_id  # a task stays in its thread, also if another kind of request continues it
+        require_thread(self._records, self.head, thread_id)
+        if opening.turn_id and find_turn(self._records, self.head, opening.turn_id) is not None:
+            raise TaskAlreadyExistsError(f"the session has a turn {opening.turn_id} already", turn_id=opening.turn_id)
+        queued = opening.when_busy is not WhenBusy.START and self._must_wait(opening, thread_id, is_new=before is None)
+        turn_id = opening.turn_id or new_uuid()
+        is_first = queued and opening.first
+        position = self._add(
+            TurnSubmitted(turn_id, thread_id, task_id, after_sequence, queued, opening.when_busy, is_first)
+        )
+        turn = OpenTurn(
+            number,
+            task_id,
+            thread_id,
+            turn_id,
+            TurnState.QUEUED if queued else TurnState.ACTIVE,
+            self._first_place(thread_id) if is_first else position * PLACES,
+            after_sequence,
+            position,
+            self._micros,
+            opening.when_busy,
+        )
+        self._opened = (before, turn)
+        self._changes["turns"] = self.head.turns + 1
+        return turn
+
+    def write_opened(self) -> None:
+        """Write the turn that `open_turn` has added."""
+        if self._opened is not None:
+            self._put_open(*self._opened)
+
+    def _must_wait(self, opening: Opening, thread_id: str, *, is_new: bool) -> bool:
+        """Return whether a turn that does not start beside others has to wait in the queue. Raises as `open_turn`."""
+        active = self._first(thread_id, TurnState.ACTIVE)
+        if active is None:
+            if is_new and self._first(thread_id, TurnState.ENDED) is not None:
+                raise TurnNotQueuedError(f"a task of thread {thread_id} waits for input", thread_id=thread_id)
+            return False
+        if not opening.held:
+            raise thread_busy_error(thread_id, active.turn_id, opening.when_busy)
+        may_be_full = self._counts[TurnState.QUEUED] >= MAX_QUEUED
+        if may_be_full and len(self._in_state(thread_id, TurnState.QUEUED, limit=MAX_QUEUED)) == MAX_QUEUED:
+            raise ResourceExhaustedError(f"{MAX_QUEUED} turns wait in thread {thread_id} already", thread_id=thread_id)
+        return True
+
+    def _first_place(self, thread_id: str) -> int:
+        first = self._first(thread_id, TurnState.QUEUED)
+        return (self._position + 1) * PLACES if first is None else first.place - 1
+
+    def _first(self, thread_id: str, state: TurnState) -> OpenTurn | None:
+        for each in self._in_state(thread_id, state, limit=1):
+            return each
+        return None
+
+    def _in_state(self, thread_id: str, state: TurnState, limit: int | None = None) -> list[OpenTurn]:
+        if not self._counts[state]:
+            return []
+        where = {"session": self.head.number, "thread_id": thread_id, "state": state}
+        return self._records.select(OPEN_TURNS, where, limit=limit)
+
+    def _put_open(self, before: OpenTurn | None, after: OpenTurn | None) -> None:
+        """Replace the row of an open turn. None means that there is no such row."""
+        if before is not None:
+            self._counts[before.state] -= 1
+        if after is not None:
+            self._counts[after.state] += 1
+            self._records.put(OPEN_TURNS, after)
+        elif before is not None:
+            self._records.delete(OPEN_TURNS, before.session, before.task_id)
+
+    def start_turn(self, task_id: str) -> None:
+        """Record that the work on a task begins. Its turn has usually left the queue before."""
+        if not self._counts[TurnState.QUEUED]:
+            return
+        known = self._records.get(OPEN_TURNS, self.head.number, task_id)
+        if known is not None and known.state is TurnState.QUEUED:
+            self._start(known)
+
+    def _start(self, known: OpenTurn) -> None:
+        self._add(TurnStarted(known.turn_id))
+        self._put_open(known, replace(known, state=TurnState.ACTIVE))
+
+    def end_turn(self, task_id: str, result: TaskState, reason: str) -> str:
+        """End the turn of a task, if it has one, and take the next one from the queue of its thread.
+
+        The queue does not move while the thread's task waits for input.
+
+        Returns:
+            The task of the turn that starts, or empty.
+        """
+        known = self._records.get(OPEN_TURNS, self.head.number, task_id)
+        if known is None:
+            return ""
+        # In the state ENDED the task waited for input, and its turn ended with the question.
+        if known.state is not TurnState.ENDED:
+            self._end(known, result, reason)
+        self._put_open(known, replace(known, state=TurnState.ENDED) if result in INTERRUPTED else None)
+        following = self._first(known.thread_id, TurnState.QUEUED)
+        if following is None or self._first(known.thread_id, TurnState.ACTIVE) is not None:
+            return ""
+        if waiting := self._in_state(known.thread_id, TurnState.ENDED):
+            for each in waiting:
+                self._records.keep_task(each.task_id)
+            return ""
+        self._start(following)
+        self._records.release_task(following.task_id)
+        return following.task_id
+
+    def _end(self, known: OpenTurn, result: TaskState, reason: str) -> None:
+        self._add(TurnEnded(known.turn_id, result, reason))
+        ended = EndedTurn(
+            known.session,
+            known.turn_id,
+            known.thread_id,
+            known.task_id,
+            known.after_sequence,
+            result,
+            reason,
+            known.position,
+            known.create_micros,
+            self._micros,
+            known.when_busy,
+        )
+        self._records.put(ENDED_TURNS, ended)
+
+    def promote_turn(self, turn_id: str) -> Turn:
+        """Put a queued turn at the front. Raises TurnNotFoundError or TurnNotQueuedError."""
+        known = require_turn(self._records, self.head, turn_id)
+        if isinstance(known, EndedTurn) or known.state is not TurnState.QUEUED:
+            raise turn_not_queued_error(turn_of(known))
+        if self._first(known.thread_id, TurnState.QUEUED) != known:
+            self._add(TurnPromoted(turn_id))
+            self._put_open(known, replace(known, place=self._first_place(known.thread_id)))
+        return turn_of(known)
+
+    def close(self) -> None:
+        """Write what was added."""
+        head, position = self.head, self._position
+        if position == head.position:
+            return
+        task_id, first, count = self._range
+        lead, tail = b"".join(self._lead), b"".join(self._tail)
+        entry = Entry(head.number, position, head.position + 1, lead, len(self._lead), task_id, first, count, tail)
+        self._records.put(ENTRIES, entry)
+        self.head = replace(
+            head,
+            position=position,
+            update_micros=max(self._micros, head.update_micros),
+            active=self._counts[TurnState.ACTIVE],
+            queued=self._counts[TurnState.QUEUED],
+            waiting=self._counts[TurnState.ENDED],
+            task_id=task_id or head.task_id,
+            **self._changes,
+        )
+        self._records.put(HEADS, self.head)
