@@ -37,6 +37,8 @@ No network or disk access lives here; `wire.status` converts these exceptions to
     ├── TurnNotFoundError (LookupError)        the session has no such turn
     ├── ThreadBusyError                        the thread has an active turn, and the new one was not to wait
     ├── TurnNotQueuedError                     the turn has left the queue
+    ├── TaskStartedError                       the task has started, and the request is for tasks that have not
+    ├── LinkCycleError                         the task would wait for itself, or be a part of itself
     ├── ModelError                             a call of a language model failed
     │   ├── ModelUnavailableError              the model is unreachable, overloaded or rate limited
     │   └── ModelTimeoutError (TimeoutError)   the model did not answer in time
@@ -395,6 +397,14 @@ class TurnNotQueuedError(ProtolinkError):
     reason = "TURN_NOT_QUEUED"
 
 
+class TaskStartedError(ProtolinkError):
+    reason = "TASK_STARTED"
+
+
+class LinkCycleError(ProtolinkError):
+    reason = "LINK_CYCLE"
+
+
 class ModelError(ProtolinkError):
     """A call of a language model failed. `retry_after_s` is the provider's hint in seconds; None means no hint."""
 
@@ -623,6 +633,8 @@ RULES: MappingProxyType[str, Rule] = MappingProxyType(
         "TURN_NOT_FOUND": Rule("NOT_FOUND", 404, -32602),
         "THREAD_BUSY": Rule("FAILED_PRECONDITION", 409, -32602),
         "TURN_NOT_QUEUED": Rule("FAILED_PRECONDITION", 409, -32602),
+        "TASK_STARTED": Rule("FAILED_PRECONDITION", 409, -32602),
+        "LINK_CYCLE": Rule("FAILED_PRECONDITION", 409, -32602),
         "MODEL_FAILED": Rule("ABORTED", 502, -32603),
         "MODEL_UNAVAILABLE": Rule("UNAVAILABLE", 503, -32603, retryable=True),
         "MODEL_TIMEOUT": Rule("ABORTED", 504, -32603, retryable=True),

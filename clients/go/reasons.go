@@ -252,4 +252,12 @@ const (
 	// The turn is not in the queue any more: it has started or ended. Read the session. gRPC code:
 	// FAILED_PRECONDITION.
 	ErrTurnNotQueued Reason = "TURN_NOT_QUEUED"
+
+	// The task has started, and the request is only for tasks that have not. Read the task. gRPC code:
+	// FAILED_PRECONDITION.
+	ErrTaskStarted Reason = "TASK_STARTED"
+
+	// The link would make a task wait for itself, or be a part of itself. Remove another link first.
+	// gRPC code: FAILED_PRECONDITION.
+	ErrLinkCycle Reason = "LINK_CYCLE"
 )

@@ -56,12 +56,14 @@ _SEVERITIES: tuple[ev.Severity, ...] = ("info", "warning", "error")
 
 
 def _read_payload(kind: str, value: object) -> ev.Payload | ev.TextDelta | Fields | None:
-    if value is None or value == {}:
+    exact = _BY_TYPE.get(kind)
+    if value is None or (value == {} and (exact is None or json_fields(exact))):
         return None
     original = reader.as_object(value)
     # ProtoLink and versions before 1.0 name the outcome of an action in the type only.
     source = {"outcome": ev.OUTCOME_TYPES[kind]} | original if kind in ev.OUTCOME_TYPES else original
-    for payload_type, names in _FAMILIES.get(_family_of(kind), {}).items():
+    candidates = _FAMILIES.get(_family_of(kind), {}) if exact is None else {exact: frozenset(json_fields(exact))}
+    for payload_type, names in candidates.items():
         # All fields of the class must be there, so that no key of an application's payload of the same type is lost.
         if names <= source.keys():
             with suppress(InvalidArgumentError):  # a log may have values that JSON does not allow: it stays unchanged
@@ -76,11 +78,30 @@ def _family_of(event_type: str) -> str:
 
 
 _KINDS: list[Any] = [*get_args(ev.Payload), ev.TextDelta]
+_BY_TYPE: dict[str, Any] = {
+    ev.TYPES[kind]: kind
+    for kind in (
+        ev.TaskDescribed,
+        ev.TaskInputReplaced,
+        ev.TaskStartRequested,
+        ev.TaskPauseRequested,
+        ev.TaskPaused,
+        ev.TaskResumed,
+        ev.TaskRetried,
+        ev.TaskLinked,
+        ev.TaskUnlinked,
+    )
+}
+"""Classes of payloads that are read only from events of their own type, because their fields are too common."""
 _FAMILIES: dict[str, dict[Any, frozenset[str]]] = {
-    family: {kind: frozenset(json_fields(kind)) for kind in _KINDS if _family_of(kind.event_types[0]) == family}
+    family: {
+        kind: frozenset(json_fields(kind))
+        for kind in _KINDS
+        if _family_of(kind.event_types[0]) == family and kind not in _BY_TYPE.values()
+    }
     for family in {_family_of(kind.event_types[0]) for kind in _KINDS}
 }
-"""Classes of payloads by the first word of their types, with the names of their fields.
+"""The other classes by the first word of their types, with the names of their fields.
 
 Within one word, each class has a field that the others do not have.
 """

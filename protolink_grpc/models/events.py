@@ -34,6 +34,7 @@ from protolink_grpc.models.message import Message
 from protolink_grpc.models.open_enum import unrecognized_number
 from protolink_grpc.models.part import ToolCall
 from protolink_grpc.models.task import Task, stored_metadata
+from protolink_grpc.models.task_control import TaskDescription, TaskLink
 from protolink_grpc.models.task_metadata import own_metadata
 
 EVENT_VERSION = "1.0"
@@ -77,6 +78,7 @@ class TaskSubmitted(EventPayload):
         session_id: Empty means the id of the task.
         context: The context that the caller sent; None if it sent none.
         thread_id: Thread of the session; empty means `default`.
+        draft: Nothing begins before a TaskStartRequested.
         encoded: The encoded messages, empty if not available. `wire` caches them here, so that each message is encoded once.
     """
 
@@ -89,6 +91,7 @@ class TaskSubmitted(EventPayload):
     context: RunContext | None = field(default=None, metadata=NOT_IN_JSON)
     encoded: tuple[bytes, ...] = field(default=(), compare=False, repr=False)
     thread_id: str = field(default="", metadata=NOT_IN_JSON)
+    draft: bool = field(default=False, metadata=NOT_IN_JSON)
 
     @classmethod
     def of(cls, task: Task, principal: str = "", request_id: str = "") -> Self:
@@ -147,8 +150,9 @@ class TaskStatusChanged(EventPayload):
     """A change of the task's state.
 
     `failure` is set if the task failed or was rejected, `cancel_reason` if it was canceled. `attempt`, `cause`, `context` and
-    `worker` are set if the new state is working: a run begins. `cause` is submitted, continued or recovered, or `unknown-N` for a
-    cause of a later version. `usage` is the total usage of the task so far, set at the end of a run that used anything.
+    `worker` are set if the new state is working: a run begins. `cause` is submitted, continued, recovered, retried or external, or
+    `unknown-N` for a cause of a later version. `usage` is the total usage of the task so far, set at the end of a run that used
+    anything.
     """
 
     event_types = ("task.status",)
@@ -452,6 +456,96 @@ class BudgetReported(EventPayload):
 
 
 @dataclass(slots=True)
+class TaskDescribed(EventPayload):
+    """The description of the task from now on. `changed_by` is a principal."""
+
+    event_types = ("task.described",)
+
+    description: TaskDescription = field(default_factory=TaskDescription)
+    changed_by: str = ""
+
+
+@dataclass(slots=True)
+class TaskInputReplaced(EventPayload):
+    """All messages of a task that no run has worked on are replaced by these. `changed_by` is a principal."""
+
+    event_types = ("task.input_replaced",)
+
+    messages: tuple[Message, ...]
+    changed_by: str = ""
+
+
+@dataclass(slots=True)
+class TaskStartRequested(EventPayload):
+    """A draft was started. `external`: the work is done outside of the agent, and no run begins."""
+
+    event_types = ("task.start_requested",)
+
+    requested_by: str = ""
+    external: bool = False
+
+
+@dataclass(slots=True)
+class TaskPauseRequested(EventPayload):
+    """A pause was requested; the run continues until it can wait."""
+
+    event_types = ("task.pause_requested",)
+
+    reason: str = ""
+    requested_by: str = ""
+
+
+@dataclass(slots=True)
+class TaskPaused(EventPayload):
+    """The run waits until the task is resumed."""
+
+    event_types = ("task.paused",)
+
+
+@dataclass(slots=True)
+class TaskResumed(EventPayload):
+    """The end of a pause, or of the request for one."""
+
+    event_types = ("task.resumed",)
+
+    reason: str = ""
+    requested_by: str = ""
+
+
+@dataclass(slots=True)
+class TaskRetried(EventPayload):
+    """A retry of an ended task: its state is submitted again, and its messages are those that the last turn began with.
+
+    `retry` counts the retries of the task from 1.
+    """
+
+    event_types = ("task.retried",)
+
+    previous_state: TaskState
+    reason: str = ""
+    requested_by: str = ""
+    retry: int = 1
+
+
+@dataclass(slots=True)
+class TaskLinked(EventPayload):
+    """A link was added, or has another reason."""
+
+    event_types = ("task.linked",)
+
+    link: TaskLink
+
+
+@dataclass(slots=True)
+class TaskUnlinked(EventPayload):
+    """A link was removed."""
+
+    event_types = ("task.unlinked",)
+
+    link: TaskLink
+
+
+@dataclass(slots=True)
 class LlmStep(EventPayload):
     """A step of an inference that no other kind covers: a rejected answer or call of a model, or a chunk of a ProtoLink agent.
 
@@ -502,12 +596,25 @@ Payload = (
     | LlmCallFailed
     | ContextCompacted
     | BudgetReported
+    | TaskDescribed
+    | TaskInputReplaced
+    | TaskStartRequested
+    | TaskPauseRequested
+    | TaskPaused
+    | TaskResumed
+    | TaskRetried
+    | TaskLinked
+    | TaskUnlinked
     | LlmStep
 )
 """Every typed kind of payload that a log can have. A class that is new is listed here, and in `wire.payloads` with its codec."""
 
 TYPES: dict[type, str] = {kind: kind.event_types[0] for kind in get_args(Payload) if len(kind.event_types) == 1}
 """The event type of each payload class that has only one; see `type_of` for the others."""
+
+
+MUST_UNDERSTAND: frozenset[type] = frozenset({TaskInputReplaced, TaskRetried})
+"""Kinds that change the state of a task and that earlier versions do not know. Their readers must not ignore them."""
 
 
 def type_of(payload: object) -> str:
@@ -541,7 +648,7 @@ class RunEvent:
         payload: A typed kind, or a dict of the application. None if this version does not know the kind.
         sequence: Position in the task's log, from 1 without gaps; None before the append.
         timestamp: ISO 8601, UTC, microseconds.
-        final: This event ends the task; no event follows.
+        final: This event ends the task. Further events follow only if the task is retried.
         metadata: Further facts. Ids of `PROTOLINK_IDS` in it are written and read in their own keys of the JSON form.
     """
 
@@ -579,7 +686,7 @@ class RunEvent:
         payload = self.payload
         if isinstance(payload, TaskStatusChanged):
             return payload.new_state
-        return TaskState.SUBMITTED if isinstance(payload, TaskSubmitted) else None
+        return TaskState.SUBMITTED if isinstance(payload, (TaskSubmitted, TaskRetried)) else None
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON form, which shares nothing with the event. Unset optional fields are null, a missing payload is {}."""

@@ -5,7 +5,7 @@ so the cost of a turn does not grow with the history of the task.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Generic, SupportsIndex, TypeVar, cast
 
 from protolink_grpc.models.action import ApprovalDecision, ApprovalRequest, BudgetUsage
@@ -24,10 +24,20 @@ from protolink_grpc.models.events import (
     LlmCallStarted,
     Payload,
     TaskArtifactUpdated,
+    TaskDescribed,
+    TaskInputReplaced,
+    TaskLinked,
     TaskMessagesAdded,
     TaskPatched,
+    TaskPaused,
+    TaskPauseRequested,
+    TaskProgress,
+    TaskResumed,
+    TaskRetried,
+    TaskStartRequested,
     TaskStatusChanged,
     TaskSubmitted,
+    TaskUnlinked,
 )
 from protolink_grpc.models.failure import Failure
 from protolink_grpc.models.json_value import plain
@@ -37,14 +47,38 @@ from protolink_grpc.models.part import FileContent, Part, RouteDecision, ToolCal
 from protolink_grpc.models.payload import copied
 from protolink_grpc.models.references import RESOLVERS, References
 from protolink_grpc.models.task import Task, postpone_context, stored_metadata
+from protolink_grpc.models.task_control import LinkKind, TaskDescription, TaskLink
 
 T = TypeVar("T")
 
 _LASTING = (ActionRequested, ActionEnded, LlmCallCompleted, ApprovalRequired)
 """Payloads that record completed work, which a recovered run does not repeat."""
 
-_BEGINNINGS = (ActionStarted, ContextPrepared, LlmCallStarted, CancelRequested, TaskStatusChanged)
+_BEGINNINGS = (TaskPaused, ActionStarted, ContextPrepared, LlmCallStarted, CancelRequested, TaskStatusChanged)
 """Payloads that a recovered run writes again at the same point, or that are not written by the run itself."""
+
+
+@dataclass(slots=True)
+class TaskControls:
+    """What the owner of a task has said about it; most tasks have none.
+
+    Attributes:
+        description: None if none was set.
+        links: By kind and target, oldest first.
+        is_draft: The task was created and not started.
+        is_external: The work is done outside of the agent.
+        pause: The request for a pause that has not ended; None if there is none.
+        is_paused: The run waits because of it.
+        retries: Number of retries.
+    """
+
+    description: TaskDescription | None = None
+    links: dict[tuple[LinkKind, str], TaskLink] = field(default_factory=dict)
+    is_draft: bool = False
+    is_external: bool = False
+    pause: TaskPauseRequested | None = None
+    is_paused: bool = False
+    retries: int = 0
 
 
 class TaskFold:
@@ -63,7 +97,11 @@ class TaskFold:
         decided: Answers by request id.
         turn_message, turn_artifact, turn_change: Index of the latest turn's first message, artifact and state change.
         turn_sequence: Sequence of the last event before the latest turn.
+        input_end: Number of messages and artifacts that the latest turn began with; a retry returns to them.
         run_id: The latest run; `run_ids` are all runs, oldest first.
+        run_sequence: Sequence of the event with which the latest run began.
+        controls: What the owner has said about the task; None if nothing.
+        progress: The latest report; None before the first.
         context: The context as the caller sent it; see `run_context`.
         suspended: The latest action event is an approval request: no action is being executed.
         references: Values of the log that later events may refer to.
@@ -81,6 +119,7 @@ class TaskFold:
         "cancel_reason",
         "cancel_requested",
         "context",
+        "controls",
         "create_micros",
         "decided",
         "encoded",
@@ -88,15 +127,18 @@ class TaskFold:
         "flow_from_caller",
         "flow_state",
         "history",
+        "input_end",
         "message_ids",
         "messages",
         "metadata",
         "pending_approvals",
         "principal",
+        "progress",
         "references",
         "restarted",
         "run_id",
         "run_ids",
+        "run_sequence",
         "sequence",
         "session_id",
         "stalled",
@@ -148,6 +190,10 @@ class TaskFold:
         self.turn_artifact = 0
         self.turn_change = 0
         self.turn_sequence = 0
+        self.input_end = (0, 0)
+        self.run_sequence = 0
+        self.controls: TaskControls | None = None
+        self.progress: TaskProgress | None = None
         self.references = References()
         self.suspended = False
         self.stalled = 0
@@ -232,6 +278,8 @@ class TaskFold:
         self.context = payload.context
         self.session_id = payload.session_id or self.task_id
         self.thread_id = payload.thread_id
+        if payload.draft:
+            self.set_controls().is_draft = True
         self._add_messages(task.messages, payload.encoded)
         for artifact in task.artifacts:
             self._put_artifact(artifact)
@@ -266,16 +314,22 @@ class TaskFold:
             else:
                 self.stalled = self.restarted = 0
             self.attempt = payload.attempt
+            self.run_sequence = self.sequence
             self.cancel_requested = None
+            if payload.cause != "recovered":
+                self.input_end = (len(self.messages), len(self._artifacts))
         if payload.context is not None:
             self.context = payload.context
         if payload.usage is not None:
             self.usage = payload.usage
         if self.state is TaskState.CANCELED:
             self.context = self._canceled_context()
-        if self.asked and self.state in TERMINAL:
-            self.pending_approvals.clear()
-            self.asked.clear()
+        if self.state in TERMINAL:
+            if self.asked:
+                self.pending_approvals.clear()
+                self.asked.clear()
+            if self.controls is not None:
+                self.controls.pause, self.controls.is_paused = None, False
 
     def _request_cancel(self, payload: CancelRequested) -> None:
         self.cancel_requested = payload
@@ -295,6 +349,67 @@ class TaskFold:
         self.asked.pop(decision.request_id, None)
         # The first answer counts; a log has no second one.
         self.decided.setdefault(decision.request_id, decision)
+
+    # -- control by the owner --------------------------------------------------------------------------------------------
+
+    def set_controls(self) -> TaskControls:
+        """Return `controls`, which are created if necessary."""
+        if self.controls is None:
+            self.controls = TaskControls()
+        return self.controls
+
+    @property
+    def links(self) -> list[TaskLink]:
+        """Oldest first."""
+        return [] if self.controls is None else list(self.controls.links.values())
+
+    def _report(self, payload: TaskProgress) -> None:
+        self.progress = payload
+
+    def _describe(self, payload: TaskDescribed) -> None:
+        self.set_controls().description = payload.description
+
+    def _replace_input(self, payload: TaskInputReplaced) -> None:
+        del self.messages[self.turn_message :], self.encoded[self.turn_message :]
+        self.message_ids = {message.id for message in self.messages}
+        self._add_messages(payload.messages, ())
+
+    def _request_start(self, payload: TaskStartRequested) -> None:
+        controls = self.set_controls()
+        controls.is_draft, controls.is_external = False, payload.external
+
+    def _request_pause(self, payload: TaskPauseRequested) -> None:
+        self.set_controls().pause = payload
+
+    def _pause(self, payload: TaskPaused) -> None:
+        self.set_controls().is_paused = True
+
+    def _end_pause(self, payload: TaskResumed) -> None:
+        controls = self.set_controls()
+        controls.pause, controls.is_paused = None, False
+
+    def _retry(self, payload: TaskRetried) -> None:
+        self.set_controls().retries = payload.retry
+        messages, artifacts = self.input_end
+        for message in self.messages[messages:]:
+            self.message_ids.discard(message.id)
+        del self.messages[messages:], self.encoded[messages:]
+        for artifact in self.artifacts[artifacts:]:
+            del self._artifact_at[artifact.id]
+        del self._artifacts[artifacts:]
+        self.turn_change, self.turn_sequence = len(self.history), self.sequence - 1
+        self.history.append((self.state, TaskState.SUBMITTED, self.update_micros))
+        self.state, self.failure, self.cancel_reason = TaskState.SUBMITTED, None, ""
+        self.cancel_requested, self.progress = None, None
+        self.stalled = self.restarted = 0
+
+    def _link(self, payload: TaskLinked) -> None:
+        link = payload.link
+        self.set_controls().links[link.kind, link.target] = link
+
+    def _unlink(self, payload: TaskUnlinked) -> None:
+        link = payload.link
+        self.set_controls().links.pop((link.kind, link.target), None)
 
     def _note_progress(self, payload: Payload | dict[str, Any] | None) -> None:
         if isinstance(payload, _LASTING):
@@ -417,11 +532,22 @@ _READERS: dict[Any, Callable[[TaskFold, Any], None]] = {
     ActionEnded: TaskFold._resume,
     ApprovalRequired: TaskFold._ask,
     ApprovalDecided: TaskFold._decide,
+    TaskProgress: TaskFold._report,
+    TaskDescribed: TaskFold._describe,
+    TaskInputReplaced: TaskFold._replace_input,
+    TaskStartRequested: TaskFold._request_start,
+    TaskPauseRequested: TaskFold._request_pause,
+    TaskPaused: TaskFold._pause,
+    TaskResumed: TaskFold._end_pause,
+    TaskRetried: TaskFold._retry,
+    TaskLinked: TaskFold._link,
+    TaskUnlinked: TaskFold._unlink,
 }
 """The method that applies each kind of payload to the fold."""
 
-AFFECTING = frozenset(_READERS) | frozenset(RESOLVERS)
-"""Kinds of payloads that change a fold; all others only move its position, unless the run is a restarted one."""
+AFFECTING = (frozenset(_READERS) - {TaskProgress}) | frozenset(RESOLVERS)
+"""Kinds of payloads of which each one changes a fold. All others only move its position, unless the run is a restarted one, and of
+progress reports the last one counts."""
 
 
 def _patched(known: dict[str, Any], patch: dict[str, Any]) -> dict[str, Any]:

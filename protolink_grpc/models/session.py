@@ -54,13 +54,16 @@ class WhenBusy(OpenEnum):
     """What happens to a turn that is submitted to a thread with an active turn.
 
     `ENQUEUE`: it waits. `REJECT`: it is refused with ThreadBusyError. `INTERRUPT`: the active turns are canceled, and it is the
-    next one. `START`: it starts at once, beside the active ones.
+    next one. `START`: it starts at once, beside the active ones. `ROLLBACK`: as `INTERRUPT`, and the active turns are taken out of
+    the conversation. `MERGE`: its input is added to the last turn in the queue; if there is none, it waits.
     """
 
     ENQUEUE = "enqueue"
     REJECT = "reject"
     INTERRUPT = "interrupt"
     START = "start"
+    ROLLBACK = "rollback"
+    MERGE = "merge"
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +78,7 @@ class Turn:
         reason: The reason of the task's last status; may be empty.
         position: Position of the event with which it was submitted, among all events of the session.
         created_at, ended_at: ISO 8601; `ended_at` is None before the end.
+        rolled_back: The thread was rolled back to before this turn: its conversation does not have it.
     """
 
     turn_id: str
@@ -88,6 +92,7 @@ class Turn:
     created_at: str | None = None
     ended_at: str | None = None
     when_busy: WhenBusy = WhenBusy.START
+    rolled_back: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,11 +101,17 @@ class Thread:
 
     Args:
         created_at: ISO 8601; None for the thread `default`.
+        from_thread_id: Thread that it is a branch of; empty if it began with an empty conversation.
+        from_turn_id: Last turn of that thread whose conversation it has.
+        rollback_count: Number of rollbacks so far.
     """
 
     thread_id: str = DEFAULT_THREAD
     title: str = ""
     created_at: str | None = None
+    from_thread_id: str = ""
+    from_turn_id: str = ""
+    rollback_count: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,6 +165,8 @@ class ThreadStarted:
 
     thread_id: str
     title: str = ""
+    from_thread_id: str = ""
+    from_turn_id: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,8 +210,33 @@ class TurnEnded:
     reason: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class ThreadRolledBack:
+    """A thread went back to before a turn. Turns that were submitted after that turn, and have started, are rolled back, too."""
+
+    thread_id: str
+    turn_id: str
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class TurnMerged:
+    """An input that was submitted as `turn_id` was added to the queued turn `into_turn_id`."""
+
+    turn_id: str
+    into_turn_id: str
+
+
 SessionPayload = (
-    SessionCreated | SessionUpdated | ThreadStarted | TurnSubmitted | TurnPromoted | TurnStarted | TurnEnded
+    SessionCreated
+    | SessionUpdated
+    | ThreadStarted
+    | TurnSubmitted
+    | TurnPromoted
+    | TurnStarted
+    | TurnEnded
+    | ThreadRolledBack
+    | TurnMerged
 )
 
 

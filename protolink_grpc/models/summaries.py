@@ -34,6 +34,10 @@ def _status(status: ev.TaskStatusChanged) -> str:
     return f"{text}: {status.reason}" if status.reason else text
 
 
+def _because(text: str) -> str:
+    return f": {text}" if text else ""
+
+
 def _messages(added: ev.TaskMessagesAdded) -> str:
     return "Message added" if len(added.messages) == 1 else f"{len(added.messages)} messages added"
 
@@ -106,5 +110,16 @@ _WRITERS: dict[type, Callable[[Any], str]] = {
         f"Context compacted: {done.before_tokens} to {done.after_tokens} estimated tokens"
     ),
     ev.BudgetReported: lambda budget: budget.decision.message,
+    ev.TaskDescribed: lambda described: f"Task described{_because(described.description.title)}",
+    ev.TaskInputReplaced: lambda _replaced: "Input replaced",
+    ev.TaskStartRequested: lambda start: (
+        "Start requested for work outside of the agent" if start.external else "Start requested"
+    ),
+    ev.TaskPauseRequested: lambda pause: f"Pause requested{_because(pause.reason)}",
+    ev.TaskPaused: lambda _paused: "Task paused",
+    ev.TaskResumed: lambda resumed: f"Task resumed{_because(resumed.reason)}",
+    ev.TaskRetried: lambda retried: f"Retry {retried.retry} requested{_because(retried.reason)}",
+    ev.TaskLinked: lambda linked: f"Link added: {linked.link.kind} {linked.link.target}",
+    ev.TaskUnlinked: lambda unlinked: f"Link removed: {unlinked.link.kind} {unlinked.link.target}",
     ev.LlmStep: _step,
 }

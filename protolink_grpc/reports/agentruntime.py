@@ -116,8 +116,15 @@ class AgentRuntimeView:
                 yield "thread.started", {"threadId": DEFAULT_THREAD, "payload": {"title": ""}}
             case ses.SessionUpdated(title=title, metadata=metadata, archived=archived):
                 yield "session.updated", {"payload": {"title": title, "metadata": metadata, "archived": archived}}
-            case ses.ThreadStarted(thread_id=thread_id, title=title):
-                yield "thread.started", {"threadId": thread_id, "payload": {"title": title}}
+            case ses.ThreadStarted() as started:
+                origin = {"fromThreadId": started.from_thread_id, "fromTurnId": started.from_turn_id}
+                payload = {"title": started.title} | {key: value for key, value in origin.items() if value}
+                yield "thread.started", {"threadId": started.thread_id, "payload": payload}
+            case ses.ThreadRolledBack(thread_id=thread_id, turn_id=turn_id, reason=reason):
+                payload = {"targetTurnId": turn_id, "reason": reason}
+                yield "history.rollback.completed", {"threadId": thread_id, "payload": payload}
+            case ses.TurnMerged(turn_id=turn_id, into_turn_id=into):
+                yield from self._change_queue(into, "merged", None, merged=turn_id)
             case ses.TurnSubmitted() as submitted:
                 yield from self._submit(submitted)
             case ses.TurnPromoted(turn_id=turn_id):
@@ -140,17 +147,23 @@ class AgentRuntimeView:
             place = 0 if submitted.first else len(self._queues.get(submitted.thread_id, ()))
             yield from self._change_queue(submitted.turn_id, "queued", place)
 
-    def _change_queue(self, turn_id: str, state: str, place: int | None) -> Mapped:
-        """Put a turn at a place of its thread's queue, or remove it if there is no place."""
+    def _change_queue(self, turn_id: str, state: str, place: int | None, *, merged: str = "") -> Mapped:
+        """Put a turn at a place of its thread's queue, or remove it if there is no place.
+
+        Args:
+            merged: Another input became a part of the turn, which stays at its place.
+        """
         turn = self._turns.get(turn_id)
         if turn is None:  # a memory store has dropped its submission
             return
         queue = self._queues.setdefault(turn.thread_id, [])
-        if turn_id in queue:
+        if turn_id in queue and not merged:
             queue.remove(turn_id)
         if place is not None:
             queue.insert(place, turn_id)
         payload = {"queuedTurnId": turn_id, "state": state, "policy": str(turn.when_busy), "order": list(queue)}
+        if merged:
+            payload["mergedTurnId"] = merged
         yield "queue.changed", _ids_of(turn) | {"queueId": turn_id, "payload": payload}
 
     def _end(self, ended: ses.TurnEnded) -> Mapped:

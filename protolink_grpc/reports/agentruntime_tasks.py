@@ -96,7 +96,11 @@ def _map_nothing(_: TaskRecords, event: RunEvent, payload: Any) -> Mapped:
 
 
 def _map_submitted(_: TaskRecords, event: RunEvent, submitted: ev.TaskSubmitted) -> Mapped:
-    payload = {"status": "accepted", "source": submitted.principal, "task": submitted.whole_task().to_dict()}
+    payload = {
+        "status": "draft" if submitted.draft else "accepted",
+        "source": submitted.principal,
+        "task": submitted.whole_task().to_dict(),
+    }
     yield "task.created", {"payload": payload}
 
 
@@ -245,6 +249,55 @@ def _map_cancel_requested(_: TaskRecords, event: RunEvent, request: ev.CancelReq
 
 
 # -- Actions and approvals -------------------------------------------------------------------------------------------------
+
+
+# -- Control by the owner --------------------------------------------------------------------------------------------------
+
+
+def _map_described(_: TaskRecords, event: RunEvent, described: ev.TaskDescribed) -> Mapped:
+    yield "task.updated", {"payload": described.description.to_dict() | {"changedBy": described.changed_by}}
+
+
+def _map_input_replaced(_: TaskRecords, event: RunEvent, replaced: ev.TaskInputReplaced) -> Mapped:
+    messages = [each.to_dict() for each in replaced.messages]
+    yield "task.updated", {"payload": {"messages": messages, "changedBy": replaced.changed_by}}
+
+
+def _map_start_requested(_: TaskRecords, event: RunEvent, start: ev.TaskStartRequested) -> Mapped:
+    payload = {"status": "accepted", "requestedBy": start.requested_by, "external": start.external}
+    yield "task.accepted", {"payload": payload}
+
+
+def _map_pause_requested(_: TaskRecords, event: RunEvent, pause: ev.TaskPauseRequested) -> Mapped:
+    payload = {"statusReason": pause.reason, "requestedBy": pause.requested_by, "pauseRequested": True}
+    yield "task.updated", {"payload": payload}
+
+
+def _map_paused(_: TaskRecords, event: RunEvent, paused: ev.TaskPaused) -> Mapped:
+    yield "task.paused", {"payload": {"status": "paused"}}
+
+
+def _map_resumed(_: TaskRecords, event: RunEvent, resumed: ev.TaskResumed) -> Mapped:
+    payload = {"status": "running", "statusReason": resumed.reason, "requestedBy": resumed.requested_by}
+    yield "task.resumed", {"payload": payload}
+
+
+def _map_retried(_: TaskRecords, event: RunEvent, retried: ev.TaskRetried) -> Mapped:
+    payload = {"status": "retrying", "statusReason": retried.reason, "requestedBy": retried.requested_by}
+    yield (
+        "task.retrying",
+        {"payload": payload | {"retry": retried.retry, "previousStatus": str(retried.previous_state)}},
+    )
+
+
+def _map_linked(_: TaskRecords, event: RunEvent, linked: ev.TaskLinked | ev.TaskUnlinked) -> Mapped:
+    link = linked.link
+    change = "linked" if isinstance(linked, ev.TaskLinked) else "unlinked"
+    payload = {"change": change, "kind": str(link.kind), "targetId": link.target, "reason": link.reason}
+    yield "task.dependency.updated", {"payload": payload}
+
+
+# -- Actions ---------------------------------------------------------------------------------------------------------------
 
 
 def _ids_of(event: RunEvent, action_id: str) -> Record:
@@ -485,6 +538,15 @@ _TABLE: dict[type, Callable[[TaskRecords, RunEvent, Any], Mapped]] = {
     ev.BudgetReported: _map_budget,  # limit.changed, quota.low, quota.blocked
     ev.LlmCallFailed: _map_call_failed,  # model.failed
     ev.ContextCompacted: _map_compacted,  # context.compaction.completed
+    ev.TaskDescribed: _map_described,  # task.updated
+    ev.TaskInputReplaced: _map_input_replaced,  # task.updated
+    ev.TaskStartRequested: _map_start_requested,  # task.accepted
+    ev.TaskPauseRequested: _map_pause_requested,  # task.updated
+    ev.TaskPaused: _map_paused,  # task.paused
+    ev.TaskResumed: _map_resumed,  # task.resumed
+    ev.TaskRetried: _map_retried,  # task.retrying
+    ev.TaskLinked: _map_linked,  # task.dependency.updated
+    ev.TaskUnlinked: _map_linked,  # task.dependency.updated
     ev.LlmStep: _map_step,  # model.failed, context.compaction.completed, plgrpc.llm.*
     ev.TextDelta: _map_nothing,
 }

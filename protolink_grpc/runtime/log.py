@@ -32,7 +32,10 @@ from protolink_grpc.models.events import (
     Payload,
     RunEvent,
     TaskArtifactUpdated,
+    TaskInputReplaced,
     TaskMessagesAdded,
+    TaskProgress,
+    TaskRetried,
     TaskStatusChanged,
     TaskSubmitted,
     TextDelta,
@@ -353,23 +356,25 @@ class LiveTask:
         new_artifacts: set[str] = set()
         encode = self._encoder_of(run_id).frame
         for fact in facts:
-            if ended:
+            if ended and payload_of(fact).__class__ is not TaskRetried:
                 raise InvalidTransitionError(f"task {fold.task_id} is {state}: nothing can follow", current=str(state))
             sequence += 1
-            if isinstance(fact, RunEvent):
-                payload, kind, envelope = _unpack(fact)
-                has_summary = bool(fact.summary)
-            else:
-                payload, kind, envelope, has_summary = fact, "", b"", False
+            payload, kind, envelope, has_summary = (
+                _unpack(fact) if isinstance(fact, RunEvent) else (fact, "", b"", False)
+            )
             written = payload
             # One lookup by class, because most facts of a long log, such as progress reports, are of other kinds.
             if payload.__class__ in _STEERING:
                 if isinstance(payload, TaskStatusChanged):
                     _check(state, payload, is_stopping=fold.cancel_requested is not None)
-                    state, reason = payload.new_state, payload.reason
-                    ended = state in TERMINAL
+                    state, reason, ended = payload.new_state, payload.reason, payload.new_state in TERMINAL
                 elif isinstance(payload, TaskMessagesAdded):
                     messages += len(payload.messages)
+                elif isinstance(payload, TaskInputReplaced):
+                    messages = fold.turn_message + len(payload.messages)
+                elif isinstance(payload, TaskRetried):
+                    state, reason, ended = _retried(state), "", False
+                    messages, artifacts = fold.input_end
                 elif isinstance(payload, TaskSubmitted):
                     messages += len(payload.task.messages)
                     artifacts += len(payload.task.artifacts)
@@ -445,12 +450,17 @@ class LiveTask:
         """Apply committed facts to the fold, and notify the observers."""
         fold = self.fold
         first, last = fold.sequence + 1, fold.sequence + len(facts)
+        progress: TaskProgress | None = None
         for sequence, fact in enumerate(facts, first):
             if isinstance(fact, RunEvent):
                 fold.apply(payload_of(fact), sequence, micros, run_id, fact.action_id)
             elif sequence == last or fact.__class__ in AFFECTING or fold.restarted:
-                # Facts of other kinds, such as progress reports, only move the position: applying the last one is enough.
+                # Facts of other kinds only move the position: applying the last one is enough.
                 fold.apply(fact, sequence, micros, run_id)
+            elif fact.__class__ is TaskProgress:
+                progress = fact
+        if progress is not None and payload_of(facts[-1]).__class__ is not TaskProgress:
+            fold.progress = progress
         if self._observers:
             self._observers.notify(AppendedFacts(fold, run_id, first, micros, facts))
 
@@ -472,13 +482,13 @@ def unexpected_end_error(task_id: str, expected: int, last: int) -> SequenceConf
     )
 
 
-def _unpack(event: RunEvent) -> tuple[Payload | dict[str, Any], str, bytes]:
-    """Return the payload of an event, its type unless it is the payload's only one, and its encoded envelope."""
+def _unpack(event: RunEvent) -> tuple[Payload | dict[str, Any], str, bytes, bool]:
+    """Return the payload of an event, its type unless it is the payload's only one, its encoded envelope, and `has_summary`."""
     if isinstance(event.payload, TextDelta):
         raise InvalidArgumentError("a delta cannot be recorded in the log", field="payload")
     payload = event.payload if event.payload is not None else {}
     kind = "" if TYPES.get(payload.__class__) == event.type else event.type
-    return payload, kind, encode_envelope(event)
+    return payload, kind, encode_envelope(event), bool(event.summary)
 
 
 def payload_of(fact: Fact) -> Any:
@@ -509,6 +519,13 @@ def _check(state: TaskState, payload: TaskStatusChanged, *, is_stopping: bool) -
         raise InvalidTransitionError(
             f"Invalid task state transition: {state} -> {target}", current=str(state), target=str(target)
         )
+
+
+def _retried(state: TaskState) -> TaskState:
+    """Return the state after a retry."""
+    if state not in TERMINAL:
+        raise InvalidTransitionError(f"the task is {state}, and only an ended one can be retried", current=str(state))
+    return TaskState.SUBMITTED
 
 
 def _record_of(required: ApprovalRequired, task_id: str, run_id: str, micros: int) -> bytes:
@@ -572,6 +589,8 @@ _STEERING = frozenset(
         TaskStatusChanged,
         TaskMessagesAdded,
         TaskArtifactUpdated,
+        TaskInputReplaced,
+        TaskRetried,
         ActionRequested,
         ApprovalRequired,
         ApprovalDecided,

@@ -71,6 +71,7 @@ _TYPE_FIELDS: Final = {
     name: _TYPE_TAG + varint(len(name)) + name.encode() for name in (*ev.TYPES.values(), *ev.OUTCOME_TYPES)
 }
 _FINAL: Final = pb.RunEvent(last=True).SerializeToString()
+_MUST_UNDERSTAND: Final = pb.RunEvent(must_understand=True).SerializeToString()
 
 
 class EventEncoder:
@@ -163,6 +164,7 @@ def _tail(payload: ev.Payload | dict[str, Any], kind: str, final: bool) -> bytes
         (
             _TYPE_FIELDS.get(name) or text_field(_TYPE_TAG, name),
             _FINAL if final else b"",
+            _MUST_UNDERSTAND if payload.__class__ in ev.MUST_UNDERSTAND else b"",
             _PAYLOAD_TAGS.get(payload.__class__, _CUSTOM_TAG),
             length,
             body,
@@ -171,7 +173,9 @@ def _tail(payload: ev.Payload | dict[str, Any], kind: str, final: bool) -> bytes
 
 
 _HEADS: Final = {
-    kind: _TYPE_FIELDS[name] + _PAYLOAD_TAGS[kind] for kind, name in ev.TYPES.items() if kind in _PAYLOAD_TAGS
+    kind: _TYPE_FIELDS[name] + _PAYLOAD_TAGS[kind]
+    for kind, name in ev.TYPES.items()
+    if kind in _PAYLOAD_TAGS and kind not in ev.MUST_UNDERSTAND
 }
 """Encoded type and payload key of each class of payloads that has one event type."""
 
@@ -356,9 +360,12 @@ def _encode_submitted(payload: ev.TaskSubmitted) -> bytes:
     )
     owner = _PRINCIPAL_TAG + sized_id(payload.principal) if payload.principal else b""
     owner += text_field(_REQUEST_TAG, payload.request_id) + text_field(_THREAD_TAG, payload.thread_id)
+    if payload.draft:
+        owner += _DRAFT
     return b"".join((_FRAME_TAG, varint(len(task)), task, owner))
 
 
+_DRAFT: Final = pb.TaskSubmitted(draft=True).SerializeToString()
 _PRINCIPAL_TAG, _REQUEST_TAG, _THREAD_TAG = (
     tag(pb.TaskSubmitted.DESCRIPTOR.fields_by_name[name].number) for name in ("principal", "request_id", "thread_id")
 )

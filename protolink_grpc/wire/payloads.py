@@ -6,7 +6,7 @@ A new kind needs one line in `CODECS`. Frames, and encodings that are faster tha
 from collections.abc import Callable
 from typing import Any, Final
 
-from plgrpc.v1 import approval_pb2, usage_pb2
+from plgrpc.v1 import approval_pb2, task_control_pb2, usage_pb2
 from plgrpc.v1 import event_pb2 as pb
 
 from protolink_grpc.errors import InvalidArgumentError, LogTooNewError
@@ -15,6 +15,7 @@ from protolink_grpc.models.action import ApprovalDecision, ApprovalRequest, Poli
 from protolink_grpc.models.clock import iso_from_micros
 from protolink_grpc.models.failure import Failure
 from protolink_grpc.models.payload import MARK, Payload, read_value
+from protolink_grpc.models.task_control import TaskDescription, TaskLink
 from protolink_grpc.wire.actions import ABRIDGED_ACTION, ACTION, APPROVAL_DECISION, APPROVAL_STATES, EDITS
 from protolink_grpc.wire.compile import Codec, Computed, Group, LeftOut, Special, enum_numbers
 from protolink_grpc.wire.context import CONTEXT
@@ -31,6 +32,8 @@ LOG_FORMAT: Final = 1
 _CAUSES: Final = enum_numbers(str, pb.RunCause.DESCRIPTOR, unset="", field="cause")
 
 WORKER: Final = Codec(ev.Worker, pb.Worker)
+DESCRIPTION: Final = Codec(TaskDescription, task_control_pb2.TaskDescription)
+LINK: Final = Codec(TaskLink, task_control_pb2.TaskLink, created_at="create_time")
 
 
 # -- groups and specials ---------------------------------------------------------------------------------------------------
@@ -177,6 +180,15 @@ CODECS: Final[tuple[Codec[Any, Any], ...]] = (
     ),
     Codec(ev.ContextCompacted, pb.ContextCompacted),
     Codec(ev.BudgetReported, pb.BudgetReported),
+    Codec(ev.TaskDescribed, pb.TaskDescribed),
+    Codec(ev.TaskInputReplaced, pb.TaskInputReplaced),
+    Codec(ev.TaskStartRequested, pb.TaskStartRequested),
+    Codec(ev.TaskPauseRequested, pb.TaskPauseRequested),
+    Codec(ev.TaskPaused, pb.TaskPaused),
+    Codec(ev.TaskResumed, pb.TaskResumed),
+    Codec(ev.TaskRetried, pb.TaskRetried),
+    Codec(ev.TaskLinked, pb.TaskLinked),
+    Codec(ev.TaskUnlinked, pb.TaskUnlinked),
 )
 """The codec of each kind whose message has all its facts."""
 

@@ -39,6 +39,8 @@ PAYLOADS: Final[dict[str, Codec[Any, Any]]] = {
     "turn_promoted": Codec(values.TurnPromoted, pb.TurnPromoted),
     "turn_started": Codec(values.TurnStarted, pb.TurnStarted),
     "turn_ended": Codec(values.TurnEnded, pb.TurnEnded),
+    "thread_rolled_back": Codec(values.ThreadRolledBack, pb.ThreadRolledBack),
+    "turn_merged": Codec(values.TurnMerged, pb.TurnMerged),
 }
 """The codec of each field of SessionEvent.payload."""
 _EVENT: Final[Any] = pb.SessionEvent.DESCRIPTOR.fields_by_name

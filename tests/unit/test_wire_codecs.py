@@ -26,7 +26,9 @@ from protolink_grpc.models.kinds import Kind
 from protolink_grpc.models.lifecycle import StateChange, TaskState
 from protolink_grpc.models.part import RouteDecision, ToolOutput
 from protolink_grpc.models.session import Session, Thread, Turn, TurnState, WhenBusy
+from protolink_grpc.models.snapshot import Availability, DeliveryState, Gap, LinkedTask, TaskAttempt, TaskSnapshot
 from protolink_grpc.models.state import StateStoreReport
+from protolink_grpc.models.task_control import TaskStatus
 from protolink_grpc.models.watch import WatchPosition
 from protolink_grpc.wire import (
     actions,
@@ -36,6 +38,7 @@ from protolink_grpc.wire import (
     payloads,
     registry,
     sessions,
+    snapshots,
     state,
     tasks,
     tools,
@@ -58,15 +61,19 @@ REQUEST = {
 FULL_TURN = Turn(
     *("turn", "side", "task", 1, TurnState.ENDED, TaskState.FAILED, "why", 2, values.NOON, values.NOON),
     when_busy=WhenBusy.REJECT,
+    rolled_back=True,
 )
-FULL_THREAD = Thread("side", "Side", values.NOON)
+FULL_THREAD = Thread("side", "Side", values.NOON, "default", "turn", 2)
 policies = st.sampled_from(WhenBusy)
-threads = st.builds(Thread, values.names, values.texts, st.none() | values.times)
+threads = st.builds(
+    Thread,
+    *(values.names, values.texts, st.none() | values.times, values.texts, values.texts, st.integers(0, 2**31 - 1)),
+)
 results = st.sampled_from([state for state in TaskState if state is not TaskState.UNKNOWN])
 turns = st.builds(
     Turn,
     *(values.names, values.names, values.names, values.counts, st.sampled_from(TurnState), st.none() | results),
-    *(values.texts, values.counts, st.none() | values.times, st.none() | values.times, policies),
+    *(values.texts, values.counts, st.none() | values.times, st.none() | values.times, policies, st.booleans()),
 )
 SESSION_EVENTS: dict[type, tuple[Any, st.SearchStrategy[Any]]] = {
     session.SessionCreated: (
@@ -78,8 +85,8 @@ SESSION_EVENTS: dict[type, tuple[Any, st.SearchStrategy[Any]]] = {
         st.builds(session.SessionUpdated, values.texts, values.objects, st.booleans()),
     ),
     session.ThreadStarted: (
-        session.ThreadStarted("side", "Side"),
-        st.builds(session.ThreadStarted, values.names, values.texts),
+        session.ThreadStarted("side", "Side", "default", "turn"),
+        st.builds(session.ThreadStarted, values.names, values.texts, values.texts, values.texts),
     ),
     session.TurnSubmitted: (
         session.TurnSubmitted("turn", "side", "task", 1, True, WhenBusy.INTERRUPT, True),
@@ -94,7 +101,47 @@ SESSION_EVENTS: dict[type, tuple[Any, st.SearchStrategy[Any]]] = {
         session.TurnEnded("turn", TaskState.FAILED, "why"),
         st.builds(session.TurnEnded, values.names, results, values.texts),
     ),
+    session.ThreadRolledBack: (
+        session.ThreadRolledBack("side", "turn", "why"),
+        st.builds(session.ThreadRolledBack, values.names, values.names, values.texts),
+    ),
+    session.TurnMerged: (
+        session.TurnMerged("turn", "other"),
+        st.builds(session.TurnMerged, values.names, values.names),
+    ),
 }
+
+GAP = Gap("sandbox", Availability.UNAVAILABLE, "none is applied")
+LINKED = LinkedTask(values.FULL_LINK, TaskState.WORKING)
+ATTEMPT = TaskAttempt(
+    *("run", 2, "retried", TaskState.FAILED, TaskStatus.TIMED_OUT, ev.Worker("w", "1.0", "h")),
+    *(values.NOON, values.NOON, values.FULL_FAILURE, 7),
+)
+gaps = st.builds(Gap, values.names, st.sampled_from(Availability), values.texts)
+linked_tasks = st.builds(LinkedTask, values.links, st.none() | results)
+statuses = st.sampled_from(TaskStatus)
+small = st.integers(0, 2**31 - 1)
+attempts = st.builds(
+    TaskAttempt,
+    *(values.names, small, st.sampled_from(["", "submitted", "retried", "external"]), results, statuses),
+    *(st.none() | values.workers, st.none() | values.times, st.none() | values.times),
+    *(st.none() | values.whole_failures, values.counts),
+)
+snapshots_of_tasks = st.builds(
+    TaskSnapshot,
+    *(values.names, values.counts, statuses, values.texts, results, st.none() | values.descriptions, values.objects),
+    *(values.texts, values.texts, values.texts, values.texts),
+    *[st.none() | values.times] * 4,
+    *(values.texts, st.tuples(attempts), small, small, st.tuples(linked_tasks), st.tuples(values.names)),
+    *(st.none() | values.PAYLOADS[ev.TaskProgress], st.none() | values.whole_failures, values.texts, small, small),
+    *(st.none() | values.usages, st.sampled_from(DeliveryState), st.booleans(), st.tuples(gaps)),
+)
+FULL_SNAPSHOT = TaskSnapshot(
+    *("task", 9, TaskStatus.PAUSED, "later", TaskState.WORKING, values.FULL_DESCRIPTION, values.FACTS),
+    *("session", "side", "agent", "ada", values.NOON, values.NOON, values.NOON, values.NOON, "run"),
+    *((ATTEMPT,), 2, 1, (LINKED,), ("approval",), ev.TaskProgress(50.0, "half"), values.FULL_FAILURE, "why"),
+    *(3, 4, values.FULL_USAGE, DeliveryState.PENDING, True, (GAP,)),
+)
 
 VALUES: dict[Codec[Any, Any], tuple[Any, st.SearchStrategy[Any]]] = {
     FAILURE: (values.FULL_FAILURE, values.whole_failures),
@@ -164,6 +211,12 @@ VALUES: dict[Codec[Any, Any], tuple[Any, st.SearchStrategy[Any]]] = {
             *(st.tuples(threads), st.tuples(turns), values.counts),
         ),
     ),
+    payloads.DESCRIPTION: (values.FULL_DESCRIPTION, values.descriptions),
+    payloads.LINK: (values.FULL_LINK, values.links),
+    snapshots.GAP: (GAP, gaps),
+    snapshots.LINKED_TASK: (LINKED, linked_tasks),
+    snapshots.TASK_ATTEMPT: (ATTEMPT, attempts),
+    snapshots.TASK_SNAPSHOT: (FULL_SNAPSHOT, snapshots_of_tasks),
     **{codec: SESSION_EVENTS[codec.cls] for codec in sessions.PAYLOADS.values()},
     **{codec: (PAYLOADS[codec.cls], values.PAYLOADS[codec.cls]) for codec in payloads.CODECS},
 }
@@ -226,6 +279,7 @@ OTHER_JSON = {
     *(registry.FILTER, registry.INSTANCE_STATUS, registry.REGISTERED_AGENT, registry.AGENT_CHANGE),
     watch.POSITION,  # no JSON form, like those of the registry and of sessions
     *(sessions.THREAD, sessions.TURN, sessions.SESSION, *sessions.PAYLOADS.values()),
+    *(snapshots.GAP, snapshots.LINKED_TASK, snapshots.TASK_ATTEMPT, snapshots.TASK_SNAPSHOT),
 }
 
 

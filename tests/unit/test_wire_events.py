@@ -113,7 +113,7 @@ def test_full_events_leave_no_field_of_the_contract_out() -> None:
         # A submitted task is written by the caller; what the log itself says is not repeated in it.
         *only_in_answers,
         # For later versions: nothing of this one sets them.
-        *(f"plgrpc.v1.RunEvent.{name}" for name in ("thread_id", "turn_id", "must_understand")),
+        *(f"plgrpc.v1.RunEvent.{name}" for name in ("thread_id", "turn_id")),
         "plgrpc.v1.Part.fallback_text",
         "plgrpc.v1.Task.first_sequence",
     }
@@ -318,6 +318,7 @@ def test_a_frame_is_what_protobuf_itself_would_have_read(
         sequence=sequence,
         event_type=kind or ev.type_of(payload),
         last=final,
+        must_understand=type(payload) in ev.MUST_UNDERSTAND,
         summary=summary_of(payload),
         **{FIELDS[type(payload)]: payload_to_pb(payload)},
     )

@@ -40,6 +40,7 @@ from protolink_grpc.models.lifecycle import StateChange
 from protolink_grpc.models.payload import Payload, PayloadRef, TypedMessage
 from protolink_grpc.models.permissions import permissions_json, read_permissions
 from protolink_grpc.models.state import StateStoreReport
+from protolink_grpc.models.task_control import LinkKind, TaskDescription, TaskLink
 from protolink_grpc.models.task_metadata import DERIVED_KEYS
 from protolink_grpc.models.tool import ToolDescription
 
@@ -325,6 +326,13 @@ store_reports = st.builds(
     metadata=objects,
     error=maybe_names,
 )
+descriptions = st.builds(
+    TaskDescription,
+    *(texts, texts, texts, texts),
+    st.lists(texts, max_size=2).map(tuple),
+    st.lists(texts, max_size=2).map(tuple),
+)
+links = st.builds(TaskLink, st.sampled_from(LinkKind), names, texts, st.none() | times)
 tools = st.builds(
     ToolDescription,
     name=names,
@@ -408,6 +416,15 @@ PAYLOADS: dict[type, st.SearchStrategy[Any]] = {
         st.integers(0, 10**15),
     ),
     ev.ContextCompacted: st.builds(ev.ContextCompacted, counts, counts, strategies, texts),
+    ev.TaskDescribed: st.builds(ev.TaskDescribed, descriptions, texts),
+    ev.TaskInputReplaced: st.builds(ev.TaskInputReplaced, st.lists(messages, max_size=2).map(tuple), texts),
+    ev.TaskStartRequested: st.builds(ev.TaskStartRequested, texts, st.booleans()),
+    ev.TaskPauseRequested: st.builds(ev.TaskPauseRequested, texts, texts),
+    ev.TaskPaused: st.just(ev.TaskPaused()),
+    ev.TaskResumed: st.builds(ev.TaskResumed, texts, texts),
+    ev.TaskRetried: st.builds(ev.TaskRetried, states, texts, texts, small_counts),
+    ev.TaskLinked: st.builds(ev.TaskLinked, links),
+    ev.TaskUnlinked: st.builds(ev.TaskUnlinked, links),
     ev.LlmStep: st.builds(ev.LlmStep, texts, small_counts, texts, objects),
     dict: objects,
 }
@@ -529,10 +546,14 @@ FULL_FAILURE = Failure(
 )
 
 
+FULL_DESCRIPTION = TaskDescription("Title", "Goal", "high", "ada", ("it works",), ("no network",))
+FULL_LINK = TaskLink(LinkKind.BLOCKED_BY, "other", "first things first", NOON)
+
+
 def full_payloads() -> dict[type, Any]:
     """One of each kind, every field set to something that is not its default."""
     return {
-        ev.TaskSubmitted: replace(ev.TaskSubmitted.of(full_task(), "ada", "request"), thread_id="side"),
+        ev.TaskSubmitted: replace(ev.TaskSubmitted.of(full_task(), "ada", "request"), thread_id="side", draft=True),
         ev.TaskStatusChanged: ev.TaskStatusChanged(
             *(TaskState.SUBMITTED, TaskState.WORKING, FULL_FAILURE, "why", 2, "continued", FULL_CONTEXT, FULL_USAGE),
             ev.Worker("w", "1.0", "h"),
@@ -560,6 +581,15 @@ def full_payloads() -> dict[type, Any]:
         ev.BudgetReported: ev.BudgetReported(FULL_LIMIT),
         ev.LlmCallFailed: ev.LlmCallFailed("call", "provider", "model", 3, 2, FULL_FAILURE, True, 7),
         ev.ContextCompacted: ev.ContextCompacted(900, 90, "summary", "They want to travel."),
+        ev.TaskDescribed: ev.TaskDescribed(FULL_DESCRIPTION, "ada"),
+        ev.TaskInputReplaced: ev.TaskInputReplaced((FULL_MESSAGE,), "ada"),
+        ev.TaskStartRequested: ev.TaskStartRequested("ada", True),
+        ev.TaskPauseRequested: ev.TaskPauseRequested("later", "ada"),
+        ev.TaskPaused: ev.TaskPaused(),
+        ev.TaskResumed: ev.TaskResumed("now", "ada"),
+        ev.TaskRetried: ev.TaskRetried(TaskState.FAILED, "again", "ada", 2),
+        ev.TaskLinked: ev.TaskLinked(FULL_LINK),
+        ev.TaskUnlinked: ev.TaskUnlinked(FULL_LINK),
         ev.LlmStep: ev.LlmStep("llm_step", 3, "text", FACTS),
         dict: dict(FACTS),
     }

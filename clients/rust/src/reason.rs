@@ -250,3 +250,11 @@ pub const THREAD_BUSY: &str = "THREAD_BUSY";
 /// The turn is not in the queue any more: it has started or ended. Read the session. gRPC code:
 /// FAILED_PRECONDITION.
 pub const TURN_NOT_QUEUED: &str = "TURN_NOT_QUEUED";
+
+/// The task has started, and the request is only for tasks that have not. Read the task. gRPC code:
+/// FAILED_PRECONDITION.
+pub const TASK_STARTED: &str = "TASK_STARTED";
+
+/// The link would make a task wait for itself, or be a part of itself. Remove another link first.
+/// gRPC code: FAILED_PRECONDITION.
+pub const LINK_CYCLE: &str = "LINK_CYCLE";

@@ -9,7 +9,7 @@ from plgrpc.v1 import session_service_pb2 as pb
 
 from protolink_grpc.edges.grpc import convert
 from protolink_grpc.edges.grpc.call import Context, caller, caller_scopes
-from protolink_grpc.errors import InvalidArgumentError
+from protolink_grpc.errors import InvalidArgumentError, UnimplementedError
 from protolink_grpc.models.clock import micros_from_iso
 from protolink_grpc.models.session import DEFAULT_THREAD, WhenBusy
 from protolink_grpc.net.page_tokens import (
@@ -166,6 +166,26 @@ class SessionServicer(session_service_pb2_grpc.SessionServiceServicer):
         async with aclosing(self._sessions.watch(caller(), session_id, after=request.after_position)) as bodies:
             async for body in bodies:
                 yield body
+
+    async def DeleteSession(self, request: pb.DeleteSessionRequest, context: Context) -> pb.DeleteSessionResponse:
+        raise UnimplementedError("sessions cannot be deleted yet")
+
+    async def UpdateQueuedTurn(
+        self, request: pb.UpdateQueuedTurnRequest, context: Context
+    ) -> pb.UpdateQueuedTurnResponse:
+        raise UnimplementedError("queued turns cannot be changed yet")
+
+    async def RollbackThread(self, request: pb.RollbackThreadRequest, context: Context) -> pb.RollbackThreadResponse:
+        raise UnimplementedError("threads cannot be rolled back yet")
+
+    async def ResumeThread(self, request: pb.ResumeThreadRequest, context: Context) -> pb.ResumeThreadResponse:
+        raise UnimplementedError("threads cannot be resumed yet")
+
+    async def StreamRuntimeEvents(
+        self, request: pb.StreamRuntimeEventsRequest, context: Context
+    ) -> AsyncIterator[pb.StreamRuntimeEventsResponse]:
+        raise UnimplementedError("events of the Agent Runtime contract are served over HTTP only")
+        yield pb.StreamRuntimeEventsResponse()  # type: ignore[unreachable]  # it makes this a generator
 
 
 def _fitting(sizes: Iterable[int]) -> int:

@@ -179,6 +179,10 @@ const (
 	ErrorReason_ERROR_REASON_THREAD_BUSY ErrorReason = 63
 	// The turn is not in the queue any more: it has started or ended. Read the session. gRPC code: FAILED_PRECONDITION.
 	ErrorReason_ERROR_REASON_TURN_NOT_QUEUED ErrorReason = 64
+	// The task has started, and the request is only for tasks that have not. Read the task. gRPC code: FAILED_PRECONDITION.
+	ErrorReason_ERROR_REASON_TASK_STARTED ErrorReason = 65
+	// The link would make a task wait for itself, or be a part of itself. Remove another link first. gRPC code: FAILED_PRECONDITION.
+	ErrorReason_ERROR_REASON_LINK_CYCLE ErrorReason = 66
 )
 
 // Enum value maps for ErrorReason.
@@ -249,6 +253,8 @@ var (
 		62: "ERROR_REASON_THREAD_NOT_FOUND",
 		63: "ERROR_REASON_THREAD_BUSY",
 		64: "ERROR_REASON_TURN_NOT_QUEUED",
+		65: "ERROR_REASON_TASK_STARTED",
+		66: "ERROR_REASON_LINK_CYCLE",
 	}
 	ErrorReason_value = map[string]int32{
 		"ERROR_REASON_UNSPECIFIED":                        0,
@@ -316,6 +322,8 @@ var (
 		"ERROR_REASON_THREAD_NOT_FOUND":                   62,
 		"ERROR_REASON_THREAD_BUSY":                        63,
 		"ERROR_REASON_TURN_NOT_QUEUED":                    64,
+		"ERROR_REASON_TASK_STARTED":                       65,
+		"ERROR_REASON_LINK_CYCLE":                         66,
 	}
 )
 
@@ -350,7 +358,7 @@ var File_plgrpc_v1_error_reason_proto protoreflect.FileDescriptor
 
 const file_plgrpc_v1_error_reason_proto_rawDesc = "" +
 	"\n" +
-	"\x1cplgrpc/v1/error_reason.proto\x12\tplgrpc.v1*\xf3\x11\n" +
+	"\x1cplgrpc/v1/error_reason.proto\x12\tplgrpc.v1*\xaf\x12\n" +
 	"\vErrorReason\x12\x1c\n" +
 	"\x18ERROR_REASON_UNSPECIFIED\x10\x00\x12\x1f\n" +
 	"\x1bERROR_REASON_TASK_NOT_FOUND\x10\x01\x12\x1e\n" +
@@ -417,7 +425,9 @@ const file_plgrpc_v1_error_reason_proto_rawDesc = "" +
 	"\x1bERROR_REASON_TURN_NOT_FOUND\x10=\x12!\n" +
 	"\x1dERROR_REASON_THREAD_NOT_FOUND\x10>\x12\x1c\n" +
 	"\x18ERROR_REASON_THREAD_BUSY\x10?\x12 \n" +
-	"\x1cERROR_REASON_TURN_NOT_QUEUED\x10@Bc\n" +
+	"\x1cERROR_REASON_TURN_NOT_QUEUED\x10@\x12\x1d\n" +
+	"\x19ERROR_REASON_TASK_STARTED\x10A\x12\x1b\n" +
+	"\x17ERROR_REASON_LINK_CYCLE\x10BBc\n" +
 	"\x1bio.github.protolink_grpc.v1P\x01ZBgithub.com/protolink-grpc/protolink-grpc/gen/go/plgrpc/v1;plgrpcv1b\x06proto3"
 
 var (

@@ -25,7 +25,8 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// Severity is the importance of an event for display and logs. Open: later versions may add values; an unknown value is read as info.
+// Severity is the importance of an event for display and logs. Open: later versions may add values; an unknown value is read as
+// info.
 type Severity int32
 
 const (
@@ -95,6 +96,10 @@ const (
 	RunCause_RUN_CAUSE_CONTINUED RunCause = 2
 	// The previous run was lost, for instance because its process ended.
 	RunCause_RUN_CAUSE_RECOVERED RunCause = 3
+	// RetryTask: the task had ended.
+	RunCause_RUN_CAUSE_RETRIED RunCause = 4
+	// The work is done outside of the agent.
+	RunCause_RUN_CAUSE_EXTERNAL RunCause = 5
 )
 
 // Enum value maps for RunCause.
@@ -104,12 +109,16 @@ var (
 		1: "RUN_CAUSE_SUBMITTED",
 		2: "RUN_CAUSE_CONTINUED",
 		3: "RUN_CAUSE_RECOVERED",
+		4: "RUN_CAUSE_RETRIED",
+		5: "RUN_CAUSE_EXTERNAL",
 	}
 	RunCause_value = map[string]int32{
 		"RUN_CAUSE_UNSPECIFIED": 0,
 		"RUN_CAUSE_SUBMITTED":   1,
 		"RUN_CAUSE_CONTINUED":   2,
 		"RUN_CAUSE_RECOVERED":   3,
+		"RUN_CAUSE_RETRIED":     4,
+		"RUN_CAUSE_EXTERNAL":    5,
 	}
 )
 
@@ -267,14 +276,13 @@ func (ActionOutcome) EnumDescriptor() ([]byte, []int) {
 //   - An event is sent as the same bytes as it is stored. So every reader of the task sees everything in its events: the owner
 //     (TaskSubmitted.principal), the scopes of the caller (RunContext.scopes), arguments, results and the approver of each decision.
 //     Today only the owner can read a task; approvers see the approval, not the log.
-//   - A value that is already in the log is referenced, not copied: see ActionRequested, ApprovalRequired, ActionStarted. A reader that
-//     starts in the middle of a log shows the values that it has.
-//   - The payload alone determines the meaning of an event; programs decide by the payload. `event_type` is text for people and the
-//     kind of a custom event.
-//   - A reader shows `event_type` and `summary` of an unknown kind and continues. If `must_understand` is set, it must not compute the
-//     task's state from this log and fails with FAILED_PRECONDITION, reason LOG_TOO_NEW.
-//   - Enums are open: a later version may add values. A reader keeps an unknown value, shows it and passes it on. Servers reject
-//     unknown values in requests.
+//   - A value that is already in the log is referenced, not copied: see ActionRequested, ApprovalRequired, ActionStarted. A reader
+//
+// that   starts in the middle of a log shows the values that it has. - The payload alone determines the meaning of an event;
+// programs decide by the payload. `event_type` is text for people and the   kind of a custom event. - A reader shows `event_type`
+// and `summary` of an unknown kind and continues. If `must_understand` is set, it must not compute the   task's state from this log
+// and fails with FAILED_PRECONDITION, reason LOG_TOO_NEW. - Enums are open: a later version may add values. A reader keeps an
+// unknown value, shows it and passes it on. Servers reject   unknown values in requests.
 //
 //   - The log has no ids of telemetry spans, because they follow from it: a run is a span, an action is a span within its run, and a
 //     delegated task begins under `RunContext.parent_run_id`. The trace is `RunContext.trace_id`.
@@ -303,7 +311,7 @@ type RunEvent struct {
 	ThreadId string `protobuf:"bytes,10,opt,name=thread_id,json=threadId,proto3" json:"thread_id,omitempty"`
 	// Turn of the thread that the event belongs to. Set by the server. Empty means none.
 	TurnId string `protobuf:"bytes,11,opt,name=turn_id,json=turnId,proto3" json:"turn_id,omitempty"`
-	// Whether this is the last event of the task. Set by the server.
+	// Whether the task ends with this event. A retry of the task can add events after it. Set by the server.
 	Last bool `protobuf:"varint,12,opt,name=last,proto3" json:"last,omitempty"`
 	// Importance for display and logs. Set by the server. SEVERITY_UNSPECIFIED is read as SEVERITY_INFO.
 	Severity Severity `protobuf:"varint,13,opt,name=severity,proto3,enum=plgrpc.v1.Severity" json:"severity,omitempty"`
@@ -339,6 +347,15 @@ type RunEvent struct {
 	//	*RunEvent_CancelRequested
 	//	*RunEvent_LlmCallFailed
 	//	*RunEvent_ContextCompacted
+	//	*RunEvent_TaskDescribed
+	//	*RunEvent_TaskInputReplaced
+	//	*RunEvent_TaskStartRequested
+	//	*RunEvent_TaskPauseRequested
+	//	*RunEvent_TaskPaused
+	//	*RunEvent_TaskResumed
+	//	*RunEvent_TaskRetried
+	//	*RunEvent_TaskLinked
+	//	*RunEvent_TaskUnlinked
 	Payload       isRunEvent_Payload `protobuf_oneof:"payload"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -675,6 +692,87 @@ func (x *RunEvent) GetContextCompacted() *ContextCompacted {
 	return nil
 }
 
+func (x *RunEvent) GetTaskDescribed() *TaskDescribed {
+	if x != nil {
+		if x, ok := x.Payload.(*RunEvent_TaskDescribed); ok {
+			return x.TaskDescribed
+		}
+	}
+	return nil
+}
+
+func (x *RunEvent) GetTaskInputReplaced() *TaskInputReplaced {
+	if x != nil {
+		if x, ok := x.Payload.(*RunEvent_TaskInputReplaced); ok {
+			return x.TaskInputReplaced
+		}
+	}
+	return nil
+}
+
+func (x *RunEvent) GetTaskStartRequested() *TaskStartRequested {
+	if x != nil {
+		if x, ok := x.Payload.(*RunEvent_TaskStartRequested); ok {
+			return x.TaskStartRequested
+		}
+	}
+	return nil
+}
+
+func (x *RunEvent) GetTaskPauseRequested() *TaskPauseRequested {
+	if x != nil {
+		if x, ok := x.Payload.(*RunEvent_TaskPauseRequested); ok {
+			return x.TaskPauseRequested
+		}
+	}
+	return nil
+}
+
+func (x *RunEvent) GetTaskPaused() *TaskPaused {
+	if x != nil {
+		if x, ok := x.Payload.(*RunEvent_TaskPaused); ok {
+			return x.TaskPaused
+		}
+	}
+	return nil
+}
+
+func (x *RunEvent) GetTaskResumed() *TaskResumed {
+	if x != nil {
+		if x, ok := x.Payload.(*RunEvent_TaskResumed); ok {
+			return x.TaskResumed
+		}
+	}
+	return nil
+}
+
+func (x *RunEvent) GetTaskRetried() *TaskRetried {
+	if x != nil {
+		if x, ok := x.Payload.(*RunEvent_TaskRetried); ok {
+			return x.TaskRetried
+		}
+	}
+	return nil
+}
+
+func (x *RunEvent) GetTaskLinked() *TaskLinked {
+	if x != nil {
+		if x, ok := x.Payload.(*RunEvent_TaskLinked); ok {
+			return x.TaskLinked
+		}
+	}
+	return nil
+}
+
+func (x *RunEvent) GetTaskUnlinked() *TaskUnlinked {
+	if x != nil {
+		if x, ok := x.Payload.(*RunEvent_TaskUnlinked); ok {
+			return x.TaskUnlinked
+		}
+	}
+	return nil
+}
+
 type isRunEvent_Payload interface {
 	isRunEvent_Payload()
 }
@@ -784,6 +882,51 @@ type RunEvent_ContextCompacted struct {
 	ContextCompacted *ContextCompacted `protobuf:"bytes,85,opt,name=context_compacted,json=contextCompacted,proto3,oneof"`
 }
 
+type RunEvent_TaskDescribed struct {
+	// The description of the task changed.
+	TaskDescribed *TaskDescribed `protobuf:"bytes,86,opt,name=task_described,json=taskDescribed,proto3,oneof"`
+}
+
+type RunEvent_TaskInputReplaced struct {
+	// The input of a task that had not begun was replaced.
+	TaskInputReplaced *TaskInputReplaced `protobuf:"bytes,87,opt,name=task_input_replaced,json=taskInputReplaced,proto3,oneof"`
+}
+
+type RunEvent_TaskStartRequested struct {
+	// A draft was started.
+	TaskStartRequested *TaskStartRequested `protobuf:"bytes,88,opt,name=task_start_requested,json=taskStartRequested,proto3,oneof"`
+}
+
+type RunEvent_TaskPauseRequested struct {
+	// A pause was requested.
+	TaskPauseRequested *TaskPauseRequested `protobuf:"bytes,89,opt,name=task_pause_requested,json=taskPauseRequested,proto3,oneof"`
+}
+
+type RunEvent_TaskPaused struct {
+	// The run is paused.
+	TaskPaused *TaskPaused `protobuf:"bytes,90,opt,name=task_paused,json=taskPaused,proto3,oneof"`
+}
+
+type RunEvent_TaskResumed struct {
+	// The end of a pause was requested.
+	TaskResumed *TaskResumed `protobuf:"bytes,91,opt,name=task_resumed,json=taskResumed,proto3,oneof"`
+}
+
+type RunEvent_TaskRetried struct {
+	// A retry of an ended task was requested.
+	TaskRetried *TaskRetried `protobuf:"bytes,92,opt,name=task_retried,json=taskRetried,proto3,oneof"`
+}
+
+type RunEvent_TaskLinked struct {
+	// A link was added.
+	TaskLinked *TaskLinked `protobuf:"bytes,93,opt,name=task_linked,json=taskLinked,proto3,oneof"`
+}
+
+type RunEvent_TaskUnlinked struct {
+	// A link was removed.
+	TaskUnlinked *TaskUnlinked `protobuf:"bytes,94,opt,name=task_unlinked,json=taskUnlinked,proto3,oneof"`
+}
+
 func (*RunEvent_TaskSubmitted) isRunEvent_Payload() {}
 
 func (*RunEvent_TaskStatus) isRunEvent_Payload() {}
@@ -826,6 +969,24 @@ func (*RunEvent_LlmCallFailed) isRunEvent_Payload() {}
 
 func (*RunEvent_ContextCompacted) isRunEvent_Payload() {}
 
+func (*RunEvent_TaskDescribed) isRunEvent_Payload() {}
+
+func (*RunEvent_TaskInputReplaced) isRunEvent_Payload() {}
+
+func (*RunEvent_TaskStartRequested) isRunEvent_Payload() {}
+
+func (*RunEvent_TaskPauseRequested) isRunEvent_Payload() {}
+
+func (*RunEvent_TaskPaused) isRunEvent_Payload() {}
+
+func (*RunEvent_TaskResumed) isRunEvent_Payload() {}
+
+func (*RunEvent_TaskRetried) isRunEvent_Payload() {}
+
+func (*RunEvent_TaskLinked) isRunEvent_Payload() {}
+
+func (*RunEvent_TaskUnlinked) isRunEvent_Payload() {}
+
 // TaskSubmitted opens a log. Type `task.submitted`.
 type TaskSubmitted struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -837,7 +998,9 @@ type TaskSubmitted struct {
 	// Request that submitted it. Set by the caller. Empty means none.
 	RequestId string `protobuf:"bytes,3,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	// Thread of the session that the task belongs to. Set by the caller of SubmitTurn. Empty means `default`.
-	ThreadId      string `protobuf:"bytes,4,opt,name=thread_id,json=threadId,proto3" json:"thread_id,omitempty"`
+	ThreadId string `protobuf:"bytes,4,opt,name=thread_id,json=threadId,proto3" json:"thread_id,omitempty"`
+	// Whether the task is a draft: nothing begins before StartTask. Set by the caller of CreateTask.
+	Draft         bool `protobuf:"varint,5,opt,name=draft,proto3" json:"draft,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -898,6 +1061,13 @@ func (x *TaskSubmitted) GetThreadId() string {
 		return x.ThreadId
 	}
 	return ""
+}
+
+func (x *TaskSubmitted) GetDraft() bool {
+	if x != nil {
+		return x.Draft
+	}
+	return false
 }
 
 // TaskStatusChanged moves a task through its lifecycle. Type `task.status`.
@@ -1492,14 +1662,14 @@ func (x *CancelRequested) GetMetadataJson() string {
 // ActionRequested records a prepared action before the policy evaluates it. Type `action.requested`.
 //
 // A value that is already in the log is not written again. `action.payload` is unset if it would be `{"arguments": A}` and A equals
-// the arguments of the tool call `action.call_id` (equal as JSON text with sorted keys). That tool call is the last one with this id
-// earlier in the log, in `llm_call_completed.tool_calls` or in a `tool_call` part of a message. A reader can discard a call after the
-// first action that references it, and all calls when the task ends or waits for input: later actions have their own payload. An
-// action with a `call_id` and an empty payload has the JSON text `{}`.
+// the arguments of the tool call `action.call_id` (equal as JSON text with sorted keys). That tool call is the last one with this
+// id earlier in the log, in `llm_call_completed.tool_calls` or in a `tool_call` part of a message. A reader can discard a call
+// after the first action that references it, and all calls when the task ends or waits for input: later actions have their own
+// payload. An action with a `call_id` and an empty payload has the JSON text `{}`.
 //
-// The clients of this project restore the payload. A reader that starts in the middle of a turn may not have the call; then it has an
-// action with a `call_id` and without payload. It shows the action without arguments, and must not treat it as an action with empty
-// arguments.
+// The clients of this project restore the payload. A reader that starts in the middle of a turn may not have the call; then it has
+// an action with a `call_id` and without payload. It shows the action without arguments, and must not treat it as an action with
+// empty arguments.
 type ActionRequested struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The action. Set by the server.
@@ -1603,9 +1773,8 @@ func (x *ActionPolicyEvaluated) GetDecision() *PolicyDecision {
 
 // ApprovalRequired records an approval request. It is committed before an approver is asked. Type `approval.required`.
 //
-// The action is the one with the event's `action_id`; its policy decision is the last one about this action in the log. Both are not
-// written again; ListApprovals returns them with the approval.
-// Next free number: 7.
+// The action is the one with the event's `action_id`; its policy decision is the last one about this action in the log. Both are
+// not written again; ListApprovals returns them with the approval. Next free number: 7.
 type ApprovalRequired struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Identifies the approval. Set by the server. Format: UUIDv7.
@@ -2657,11 +2826,490 @@ func (*Delta_ToolArguments) isDelta_Piece() {}
 
 func (*Delta_Output) isDelta_Piece() {}
 
+// TaskDescribed has the description of the task from now on. Type `task.described`.
+type TaskDescribed struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The whole description. Set by the caller.
+	Description *TaskDescription `protobuf:"bytes,1,opt,name=description,proto3" json:"description,omitempty"`
+	// Principal that changed it. Set by the server.
+	ChangedBy     string `protobuf:"bytes,2,opt,name=changed_by,json=changedBy,proto3" json:"changed_by,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TaskDescribed) Reset() {
+	*x = TaskDescribed{}
+	mi := &file_plgrpc_v1_event_proto_msgTypes[25]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TaskDescribed) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TaskDescribed) ProtoMessage() {}
+
+func (x *TaskDescribed) ProtoReflect() protoreflect.Message {
+	mi := &file_plgrpc_v1_event_proto_msgTypes[25]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TaskDescribed.ProtoReflect.Descriptor instead.
+func (*TaskDescribed) Descriptor() ([]byte, []int) {
+	return file_plgrpc_v1_event_proto_rawDescGZIP(), []int{25}
+}
+
+func (x *TaskDescribed) GetDescription() *TaskDescription {
+	if x != nil {
+		return x.Description
+	}
+	return nil
+}
+
+func (x *TaskDescribed) GetChangedBy() string {
+	if x != nil {
+		return x.ChangedBy
+	}
+	return ""
+}
+
+// TaskInputReplaced replaces all messages of a task that no run has worked on. Type `task.input_replaced`. `must_understand` is
+// set.
+type TaskInputReplaced struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The messages that the task has now. Set by the caller.
+	Messages []*Message `protobuf:"bytes,1,rep,name=messages,proto3" json:"messages,omitempty"`
+	// Principal that replaced them. Set by the server.
+	ChangedBy     string `protobuf:"bytes,2,opt,name=changed_by,json=changedBy,proto3" json:"changed_by,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TaskInputReplaced) Reset() {
+	*x = TaskInputReplaced{}
+	mi := &file_plgrpc_v1_event_proto_msgTypes[26]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TaskInputReplaced) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TaskInputReplaced) ProtoMessage() {}
+
+func (x *TaskInputReplaced) ProtoReflect() protoreflect.Message {
+	mi := &file_plgrpc_v1_event_proto_msgTypes[26]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TaskInputReplaced.ProtoReflect.Descriptor instead.
+func (*TaskInputReplaced) Descriptor() ([]byte, []int) {
+	return file_plgrpc_v1_event_proto_rawDescGZIP(), []int{26}
+}
+
+func (x *TaskInputReplaced) GetMessages() []*Message {
+	if x != nil {
+		return x.Messages
+	}
+	return nil
+}
+
+func (x *TaskInputReplaced) GetChangedBy() string {
+	if x != nil {
+		return x.ChangedBy
+	}
+	return ""
+}
+
+// TaskStartRequested starts a draft. Type `task.start_requested`. The task waits if other tasks block it.
+type TaskStartRequested struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Principal that started it. Set by the server.
+	RequestedBy string `protobuf:"bytes,1,opt,name=requested_by,json=requestedBy,proto3" json:"requested_by,omitempty"`
+	// Whether the work is done outside of the agent, and ends with CompleteTask or FailTask. Set by the caller.
+	External      bool `protobuf:"varint,2,opt,name=external,proto3" json:"external,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TaskStartRequested) Reset() {
+	*x = TaskStartRequested{}
+	mi := &file_plgrpc_v1_event_proto_msgTypes[27]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TaskStartRequested) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TaskStartRequested) ProtoMessage() {}
+
+func (x *TaskStartRequested) ProtoReflect() protoreflect.Message {
+	mi := &file_plgrpc_v1_event_proto_msgTypes[27]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TaskStartRequested.ProtoReflect.Descriptor instead.
+func (*TaskStartRequested) Descriptor() ([]byte, []int) {
+	return file_plgrpc_v1_event_proto_rawDescGZIP(), []int{27}
+}
+
+func (x *TaskStartRequested) GetRequestedBy() string {
+	if x != nil {
+		return x.RequestedBy
+	}
+	return ""
+}
+
+func (x *TaskStartRequested) GetExternal() bool {
+	if x != nil {
+		return x.External
+	}
+	return false
+}
+
+// TaskPauseRequested records the request before the run pauses. Type `task.pause_requested`.
+type TaskPauseRequested struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Reason, for people. Set by the caller.
+	Reason string `protobuf:"bytes,1,opt,name=reason,proto3" json:"reason,omitempty"`
+	// Principal that requested it. Set by the server.
+	RequestedBy   string `protobuf:"bytes,2,opt,name=requested_by,json=requestedBy,proto3" json:"requested_by,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TaskPauseRequested) Reset() {
+	*x = TaskPauseRequested{}
+	mi := &file_plgrpc_v1_event_proto_msgTypes[28]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TaskPauseRequested) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TaskPauseRequested) ProtoMessage() {}
+
+func (x *TaskPauseRequested) ProtoReflect() protoreflect.Message {
+	mi := &file_plgrpc_v1_event_proto_msgTypes[28]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TaskPauseRequested.ProtoReflect.Descriptor instead.
+func (*TaskPauseRequested) Descriptor() ([]byte, []int) {
+	return file_plgrpc_v1_event_proto_rawDescGZIP(), []int{28}
+}
+
+func (x *TaskPauseRequested) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *TaskPauseRequested) GetRequestedBy() string {
+	if x != nil {
+		return x.RequestedBy
+	}
+	return ""
+}
+
+// TaskPaused tells that the run has reached a point at which it can wait, and waits. Type `task.paused`.
+type TaskPaused struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TaskPaused) Reset() {
+	*x = TaskPaused{}
+	mi := &file_plgrpc_v1_event_proto_msgTypes[29]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TaskPaused) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TaskPaused) ProtoMessage() {}
+
+func (x *TaskPaused) ProtoReflect() protoreflect.Message {
+	mi := &file_plgrpc_v1_event_proto_msgTypes[29]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TaskPaused.ProtoReflect.Descriptor instead.
+func (*TaskPaused) Descriptor() ([]byte, []int) {
+	return file_plgrpc_v1_event_proto_rawDescGZIP(), []int{29}
+}
+
+// TaskResumed ends a pause, or takes back the request of one. Type `task.resumed`.
+type TaskResumed struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Reason, for people. Set by the caller.
+	Reason string `protobuf:"bytes,1,opt,name=reason,proto3" json:"reason,omitempty"`
+	// Principal that requested it. Set by the server.
+	RequestedBy   string `protobuf:"bytes,2,opt,name=requested_by,json=requestedBy,proto3" json:"requested_by,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TaskResumed) Reset() {
+	*x = TaskResumed{}
+	mi := &file_plgrpc_v1_event_proto_msgTypes[30]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TaskResumed) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TaskResumed) ProtoMessage() {}
+
+func (x *TaskResumed) ProtoReflect() protoreflect.Message {
+	mi := &file_plgrpc_v1_event_proto_msgTypes[30]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TaskResumed.ProtoReflect.Descriptor instead.
+func (*TaskResumed) Descriptor() ([]byte, []int) {
+	return file_plgrpc_v1_event_proto_rawDescGZIP(), []int{30}
+}
+
+func (x *TaskResumed) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *TaskResumed) GetRequestedBy() string {
+	if x != nil {
+		return x.RequestedBy
+	}
+	return ""
+}
+
+// TaskRetried begins a new turn of a task that has ended: its state is submitted again. Type `task.retried`. `must_understand` is
+// set.
+type TaskRetried struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// State before. Set by the server.
+	PreviousState TaskState `protobuf:"varint,1,opt,name=previous_state,json=previousState,proto3,enum=plgrpc.v1.TaskState" json:"previous_state,omitempty"`
+	// Reason, for people. Set by the caller.
+	Reason string `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
+	// Principal that requested it. Set by the server.
+	RequestedBy string `protobuf:"bytes,3,opt,name=requested_by,json=requestedBy,proto3" json:"requested_by,omitempty"`
+	// Number of the retry, from 1. Set by the server.
+	Retry         int32 `protobuf:"varint,4,opt,name=retry,proto3" json:"retry,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TaskRetried) Reset() {
+	*x = TaskRetried{}
+	mi := &file_plgrpc_v1_event_proto_msgTypes[31]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TaskRetried) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TaskRetried) ProtoMessage() {}
+
+func (x *TaskRetried) ProtoReflect() protoreflect.Message {
+	mi := &file_plgrpc_v1_event_proto_msgTypes[31]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TaskRetried.ProtoReflect.Descriptor instead.
+func (*TaskRetried) Descriptor() ([]byte, []int) {
+	return file_plgrpc_v1_event_proto_rawDescGZIP(), []int{31}
+}
+
+func (x *TaskRetried) GetPreviousState() TaskState {
+	if x != nil {
+		return x.PreviousState
+	}
+	return TaskState_TASK_STATE_UNSPECIFIED
+}
+
+func (x *TaskRetried) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *TaskRetried) GetRequestedBy() string {
+	if x != nil {
+		return x.RequestedBy
+	}
+	return ""
+}
+
+func (x *TaskRetried) GetRetry() int32 {
+	if x != nil {
+		return x.Retry
+	}
+	return 0
+}
+
+// TaskLinked adds a link, or changes its reason. Type `task.linked`.
+type TaskLinked struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The link. Set by the caller, and by the server for the kind BLOCKS.
+	Link          *TaskLink `protobuf:"bytes,1,opt,name=link,proto3" json:"link,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TaskLinked) Reset() {
+	*x = TaskLinked{}
+	mi := &file_plgrpc_v1_event_proto_msgTypes[32]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TaskLinked) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TaskLinked) ProtoMessage() {}
+
+func (x *TaskLinked) ProtoReflect() protoreflect.Message {
+	mi := &file_plgrpc_v1_event_proto_msgTypes[32]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TaskLinked.ProtoReflect.Descriptor instead.
+func (*TaskLinked) Descriptor() ([]byte, []int) {
+	return file_plgrpc_v1_event_proto_rawDescGZIP(), []int{32}
+}
+
+func (x *TaskLinked) GetLink() *TaskLink {
+	if x != nil {
+		return x.Link
+	}
+	return nil
+}
+
+// TaskUnlinked removes a link. Type `task.unlinked`.
+type TaskUnlinked struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The link that was removed. Set by the server.
+	Link          *TaskLink `protobuf:"bytes,1,opt,name=link,proto3" json:"link,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TaskUnlinked) Reset() {
+	*x = TaskUnlinked{}
+	mi := &file_plgrpc_v1_event_proto_msgTypes[33]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TaskUnlinked) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TaskUnlinked) ProtoMessage() {}
+
+func (x *TaskUnlinked) ProtoReflect() protoreflect.Message {
+	mi := &file_plgrpc_v1_event_proto_msgTypes[33]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TaskUnlinked.ProtoReflect.Descriptor instead.
+func (*TaskUnlinked) Descriptor() ([]byte, []int) {
+	return file_plgrpc_v1_event_proto_rawDescGZIP(), []int{33}
+}
+
+func (x *TaskUnlinked) GetLink() *TaskLink {
+	if x != nil {
+		return x.Link
+	}
+	return nil
+}
+
 var File_plgrpc_v1_event_proto protoreflect.FileDescriptor
 
 const file_plgrpc_v1_event_proto_rawDesc = "" +
 	"\n" +
-	"\x15plgrpc/v1/event.proto\x12\tplgrpc.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x16plgrpc/v1/action.proto\x1a\x18plgrpc/v1/approval.proto\x1a\x17plgrpc/v1/context.proto\x1a\x17plgrpc/v1/failure.proto\x1a\x14plgrpc/v1/part.proto\x1a\x17plgrpc/v1/payload.proto\x1a\x16plgrpc/v1/policy.proto\x1a\x14plgrpc/v1/task.proto\x1a\x15plgrpc/v1/usage.proto\"\xdd\x0f\n" +
+	"\x15plgrpc/v1/event.proto\x12\tplgrpc.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x16plgrpc/v1/action.proto\x1a\x18plgrpc/v1/approval.proto\x1a\x17plgrpc/v1/context.proto\x1a\x17plgrpc/v1/failure.proto\x1a\x14plgrpc/v1/part.proto\x1a\x17plgrpc/v1/payload.proto\x1a\x16plgrpc/v1/policy.proto\x1a\x14plgrpc/v1/task.proto\x1a\x1cplgrpc/v1/task_control.proto\x1a\x15plgrpc/v1/usage.proto\"\xc4\x14\n" +
 	"\bRunEvent\x12\x17\n" +
 	"\atask_id\x18\x01 \x01(\tR\x06taskId\x12\x1a\n" +
 	"\bsequence\x18\x02 \x01(\x03R\bsequence\x12\x15\n" +
@@ -2705,15 +3353,27 @@ const file_plgrpc_v1_event_proto_rawDesc = "" +
 	"\x06custom\x18R \x01(\v2\x16.plgrpc.v1.CustomEventH\x00R\x06custom\x12G\n" +
 	"\x10cancel_requested\x18S \x01(\v2\x1a.plgrpc.v1.CancelRequestedH\x00R\x0fcancelRequested\x12B\n" +
 	"\x0fllm_call_failed\x18T \x01(\v2\x18.plgrpc.v1.LlmCallFailedH\x00R\rllmCallFailed\x12J\n" +
-	"\x11context_compacted\x18U \x01(\v2\x1b.plgrpc.v1.ContextCompactedH\x00R\x10contextCompactedB\t\n" +
+	"\x11context_compacted\x18U \x01(\v2\x1b.plgrpc.v1.ContextCompactedH\x00R\x10contextCompacted\x12A\n" +
+	"\x0etask_described\x18V \x01(\v2\x18.plgrpc.v1.TaskDescribedH\x00R\rtaskDescribed\x12N\n" +
+	"\x13task_input_replaced\x18W \x01(\v2\x1c.plgrpc.v1.TaskInputReplacedH\x00R\x11taskInputReplaced\x12Q\n" +
+	"\x14task_start_requested\x18X \x01(\v2\x1d.plgrpc.v1.TaskStartRequestedH\x00R\x12taskStartRequested\x12Q\n" +
+	"\x14task_pause_requested\x18Y \x01(\v2\x1d.plgrpc.v1.TaskPauseRequestedH\x00R\x12taskPauseRequested\x128\n" +
+	"\vtask_paused\x18Z \x01(\v2\x15.plgrpc.v1.TaskPausedH\x00R\n" +
+	"taskPaused\x12;\n" +
+	"\ftask_resumed\x18[ \x01(\v2\x16.plgrpc.v1.TaskResumedH\x00R\vtaskResumed\x12;\n" +
+	"\ftask_retried\x18\\ \x01(\v2\x16.plgrpc.v1.TaskRetriedH\x00R\vtaskRetried\x128\n" +
+	"\vtask_linked\x18] \x01(\v2\x15.plgrpc.v1.TaskLinkedH\x00R\n" +
+	"taskLinked\x12>\n" +
+	"\rtask_unlinked\x18^ \x01(\v2\x17.plgrpc.v1.TaskUnlinkedH\x00R\ftaskUnlinkedB\t\n" +
 	"\apayloadJ\x04\b\t\x10\n" +
-	"J\x04\b\x10\x10\x13R\x10parent_action_idR\btrace_idR\aspan_idR\x0eparent_span_id\"\x8e\x01\n" +
+	"J\x04\b\x10\x10\x13R\x10parent_action_idR\btrace_idR\aspan_idR\x0eparent_span_id\"\xa4\x01\n" +
 	"\rTaskSubmitted\x12#\n" +
 	"\x04task\x18\x01 \x01(\v2\x0f.plgrpc.v1.TaskR\x04task\x12\x1c\n" +
 	"\tprincipal\x18\x02 \x01(\tR\tprincipal\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x03 \x01(\tR\trequestId\x12\x1b\n" +
-	"\tthread_id\x18\x04 \x01(\tR\bthreadId\"\xa5\x02\n" +
+	"\tthread_id\x18\x04 \x01(\tR\bthreadId\x12\x14\n" +
+	"\x05draft\x18\x05 \x01(\bR\x05draft\"\xa5\x02\n" +
 	"\x11TaskStatusChanged\x12;\n" +
 	"\x0eprevious_state\x18\x01 \x01(\x0e2\x14.plgrpc.v1.TaskStateR\rpreviousState\x121\n" +
 	"\tnew_state\x18\x02 \x01(\x0e2\x14.plgrpc.v1.TaskStateR\bnewState\x12,\n" +
@@ -2840,17 +3500,48 @@ const file_plgrpc_v1_event_proto_rawDesc = "" +
 	"\treasoning\x18\a \x01(\tH\x00R\treasoning\x12'\n" +
 	"\x0etool_arguments\x18\b \x01(\tH\x00R\rtoolArguments\x12\x18\n" +
 	"\x06output\x18\t \x01(\tH\x00R\x06outputB\a\n" +
-	"\x05piece*a\n" +
+	"\x05piece\"l\n" +
+	"\rTaskDescribed\x12<\n" +
+	"\vdescription\x18\x01 \x01(\v2\x1a.plgrpc.v1.TaskDescriptionR\vdescription\x12\x1d\n" +
+	"\n" +
+	"changed_by\x18\x02 \x01(\tR\tchangedBy\"b\n" +
+	"\x11TaskInputReplaced\x12.\n" +
+	"\bmessages\x18\x01 \x03(\v2\x12.plgrpc.v1.MessageR\bmessages\x12\x1d\n" +
+	"\n" +
+	"changed_by\x18\x02 \x01(\tR\tchangedBy\"S\n" +
+	"\x12TaskStartRequested\x12!\n" +
+	"\frequested_by\x18\x01 \x01(\tR\vrequestedBy\x12\x1a\n" +
+	"\bexternal\x18\x02 \x01(\bR\bexternal\"O\n" +
+	"\x12TaskPauseRequested\x12\x16\n" +
+	"\x06reason\x18\x01 \x01(\tR\x06reason\x12!\n" +
+	"\frequested_by\x18\x02 \x01(\tR\vrequestedBy\"\f\n" +
+	"\n" +
+	"TaskPaused\"H\n" +
+	"\vTaskResumed\x12\x16\n" +
+	"\x06reason\x18\x01 \x01(\tR\x06reason\x12!\n" +
+	"\frequested_by\x18\x02 \x01(\tR\vrequestedBy\"\x9b\x01\n" +
+	"\vTaskRetried\x12;\n" +
+	"\x0eprevious_state\x18\x01 \x01(\x0e2\x14.plgrpc.v1.TaskStateR\rpreviousState\x12\x16\n" +
+	"\x06reason\x18\x02 \x01(\tR\x06reason\x12!\n" +
+	"\frequested_by\x18\x03 \x01(\tR\vrequestedBy\x12\x14\n" +
+	"\x05retry\x18\x04 \x01(\x05R\x05retry\"5\n" +
+	"\n" +
+	"TaskLinked\x12'\n" +
+	"\x04link\x18\x01 \x01(\v2\x13.plgrpc.v1.TaskLinkR\x04link\"7\n" +
+	"\fTaskUnlinked\x12'\n" +
+	"\x04link\x18\x01 \x01(\v2\x13.plgrpc.v1.TaskLinkR\x04link*a\n" +
 	"\bSeverity\x12\x18\n" +
 	"\x14SEVERITY_UNSPECIFIED\x10\x00\x12\x11\n" +
 	"\rSEVERITY_INFO\x10\x01\x12\x14\n" +
 	"\x10SEVERITY_WARNING\x10\x02\x12\x12\n" +
-	"\x0eSEVERITY_ERROR\x10\x03*p\n" +
+	"\x0eSEVERITY_ERROR\x10\x03*\x9f\x01\n" +
 	"\bRunCause\x12\x19\n" +
 	"\x15RUN_CAUSE_UNSPECIFIED\x10\x00\x12\x17\n" +
 	"\x13RUN_CAUSE_SUBMITTED\x10\x01\x12\x17\n" +
 	"\x13RUN_CAUSE_CONTINUED\x10\x02\x12\x17\n" +
-	"\x13RUN_CAUSE_RECOVERED\x10\x03*^\n" +
+	"\x13RUN_CAUSE_RECOVERED\x10\x03\x12\x15\n" +
+	"\x11RUN_CAUSE_RETRIED\x10\x04\x12\x16\n" +
+	"\x12RUN_CAUSE_EXTERNAL\x10\x05*^\n" +
 	"\vErrorEffect\x12\x1c\n" +
 	"\x18ERROR_EFFECT_UNSPECIFIED\x10\x00\x12\x1a\n" +
 	"\x16ERROR_EFFECT_CONTINUES\x10\x01\x12\x15\n" +
@@ -2877,7 +3568,7 @@ func file_plgrpc_v1_event_proto_rawDescGZIP() []byte {
 }
 
 var file_plgrpc_v1_event_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_plgrpc_v1_event_proto_msgTypes = make([]protoimpl.MessageInfo, 25)
+var file_plgrpc_v1_event_proto_msgTypes = make([]protoimpl.MessageInfo, 34)
 var file_plgrpc_v1_event_proto_goTypes = []any{
 	(Severity)(0),                 // 0: plgrpc.v1.Severity
 	(RunCause)(0),                 // 1: plgrpc.v1.RunCause
@@ -2908,28 +3599,39 @@ var file_plgrpc_v1_event_proto_goTypes = []any{
 	(*ContextCompacted)(nil),      // 26: plgrpc.v1.ContextCompacted
 	(*CustomEvent)(nil),           // 27: plgrpc.v1.CustomEvent
 	(*Delta)(nil),                 // 28: plgrpc.v1.Delta
-	(*timestamppb.Timestamp)(nil), // 29: google.protobuf.Timestamp
-	(*Task)(nil),                  // 30: plgrpc.v1.Task
-	(TaskState)(0),                // 31: plgrpc.v1.TaskState
-	(*Failure)(nil),               // 32: plgrpc.v1.Failure
-	(*Usage)(nil),                 // 33: plgrpc.v1.Usage
-	(*RunContext)(nil),            // 34: plgrpc.v1.RunContext
-	(*Message)(nil),               // 35: plgrpc.v1.Message
-	(*Artifact)(nil),              // 36: plgrpc.v1.Artifact
-	(*RunAction)(nil),             // 37: plgrpc.v1.RunAction
-	(*PolicyDecision)(nil),        // 38: plgrpc.v1.PolicyDecision
-	(ApprovalEdit)(0),             // 39: plgrpc.v1.ApprovalEdit
-	(ApprovalState)(0),            // 40: plgrpc.v1.ApprovalState
-	(*ApprovalDecision)(nil),      // 41: plgrpc.v1.ApprovalDecision
-	(*Payload)(nil),               // 42: plgrpc.v1.Payload
-	(*durationpb.Duration)(nil),   // 43: google.protobuf.Duration
-	(*ContextManifest)(nil),       // 44: plgrpc.v1.ContextManifest
-	(*ToolCall)(nil),              // 45: plgrpc.v1.ToolCall
-	(*BudgetDecision)(nil),        // 46: plgrpc.v1.BudgetDecision
-	(CompactionStrategy)(0),       // 47: plgrpc.v1.CompactionStrategy
+	(*TaskDescribed)(nil),         // 29: plgrpc.v1.TaskDescribed
+	(*TaskInputReplaced)(nil),     // 30: plgrpc.v1.TaskInputReplaced
+	(*TaskStartRequested)(nil),    // 31: plgrpc.v1.TaskStartRequested
+	(*TaskPauseRequested)(nil),    // 32: plgrpc.v1.TaskPauseRequested
+	(*TaskPaused)(nil),            // 33: plgrpc.v1.TaskPaused
+	(*TaskResumed)(nil),           // 34: plgrpc.v1.TaskResumed
+	(*TaskRetried)(nil),           // 35: plgrpc.v1.TaskRetried
+	(*TaskLinked)(nil),            // 36: plgrpc.v1.TaskLinked
+	(*TaskUnlinked)(nil),          // 37: plgrpc.v1.TaskUnlinked
+	(*timestamppb.Timestamp)(nil), // 38: google.protobuf.Timestamp
+	(*Task)(nil),                  // 39: plgrpc.v1.Task
+	(TaskState)(0),                // 40: plgrpc.v1.TaskState
+	(*Failure)(nil),               // 41: plgrpc.v1.Failure
+	(*Usage)(nil),                 // 42: plgrpc.v1.Usage
+	(*RunContext)(nil),            // 43: plgrpc.v1.RunContext
+	(*Message)(nil),               // 44: plgrpc.v1.Message
+	(*Artifact)(nil),              // 45: plgrpc.v1.Artifact
+	(*RunAction)(nil),             // 46: plgrpc.v1.RunAction
+	(*PolicyDecision)(nil),        // 47: plgrpc.v1.PolicyDecision
+	(ApprovalEdit)(0),             // 48: plgrpc.v1.ApprovalEdit
+	(ApprovalState)(0),            // 49: plgrpc.v1.ApprovalState
+	(*ApprovalDecision)(nil),      // 50: plgrpc.v1.ApprovalDecision
+	(*Payload)(nil),               // 51: plgrpc.v1.Payload
+	(*durationpb.Duration)(nil),   // 52: google.protobuf.Duration
+	(*ContextManifest)(nil),       // 53: plgrpc.v1.ContextManifest
+	(*ToolCall)(nil),              // 54: plgrpc.v1.ToolCall
+	(*BudgetDecision)(nil),        // 55: plgrpc.v1.BudgetDecision
+	(CompactionStrategy)(0),       // 56: plgrpc.v1.CompactionStrategy
+	(*TaskDescription)(nil),       // 57: plgrpc.v1.TaskDescription
+	(*TaskLink)(nil),              // 58: plgrpc.v1.TaskLink
 }
 var file_plgrpc_v1_event_proto_depIdxs = []int32{
-	29, // 0: plgrpc.v1.RunEvent.create_time:type_name -> google.protobuf.Timestamp
+	38, // 0: plgrpc.v1.RunEvent.create_time:type_name -> google.protobuf.Timestamp
 	0,  // 1: plgrpc.v1.RunEvent.severity:type_name -> plgrpc.v1.Severity
 	5,  // 2: plgrpc.v1.RunEvent.task_submitted:type_name -> plgrpc.v1.TaskSubmitted
 	6,  // 3: plgrpc.v1.RunEvent.task_status:type_name -> plgrpc.v1.TaskStatusChanged
@@ -2952,45 +3654,59 @@ var file_plgrpc_v1_event_proto_depIdxs = []int32{
 	14, // 20: plgrpc.v1.RunEvent.cancel_requested:type_name -> plgrpc.v1.CancelRequested
 	25, // 21: plgrpc.v1.RunEvent.llm_call_failed:type_name -> plgrpc.v1.LlmCallFailed
 	26, // 22: plgrpc.v1.RunEvent.context_compacted:type_name -> plgrpc.v1.ContextCompacted
-	30, // 23: plgrpc.v1.TaskSubmitted.task:type_name -> plgrpc.v1.Task
-	31, // 24: plgrpc.v1.TaskStatusChanged.previous_state:type_name -> plgrpc.v1.TaskState
-	31, // 25: plgrpc.v1.TaskStatusChanged.new_state:type_name -> plgrpc.v1.TaskState
-	32, // 26: plgrpc.v1.TaskStatusChanged.failure:type_name -> plgrpc.v1.Failure
-	7,  // 27: plgrpc.v1.TaskStatusChanged.run:type_name -> plgrpc.v1.RunStart
-	33, // 28: plgrpc.v1.TaskStatusChanged.usage:type_name -> plgrpc.v1.Usage
-	1,  // 29: plgrpc.v1.RunStart.cause:type_name -> plgrpc.v1.RunCause
-	34, // 30: plgrpc.v1.RunStart.context:type_name -> plgrpc.v1.RunContext
-	8,  // 31: plgrpc.v1.RunStart.worker:type_name -> plgrpc.v1.Worker
-	35, // 32: plgrpc.v1.TaskMessagesAdded.messages:type_name -> plgrpc.v1.Message
-	36, // 33: plgrpc.v1.TaskArtifactUpdated.artifact:type_name -> plgrpc.v1.Artifact
-	32, // 34: plgrpc.v1.TaskErrorReported.failure:type_name -> plgrpc.v1.Failure
-	2,  // 35: plgrpc.v1.TaskErrorReported.effect:type_name -> plgrpc.v1.ErrorEffect
-	37, // 36: plgrpc.v1.ActionRequested.action:type_name -> plgrpc.v1.RunAction
-	38, // 37: plgrpc.v1.ActionPolicyEvaluated.decision:type_name -> plgrpc.v1.PolicyDecision
-	39, // 38: plgrpc.v1.ApprovalRequired.edit:type_name -> plgrpc.v1.ApprovalEdit
-	29, // 39: plgrpc.v1.ApprovalRequired.expire_time:type_name -> google.protobuf.Timestamp
-	40, // 40: plgrpc.v1.ApprovalDecided.state:type_name -> plgrpc.v1.ApprovalState
-	41, // 41: plgrpc.v1.ApprovalDecided.decision:type_name -> plgrpc.v1.ApprovalDecision
-	42, // 42: plgrpc.v1.ActionStarted.edited_arguments:type_name -> plgrpc.v1.Payload
-	42, // 43: plgrpc.v1.ActionEnded.result:type_name -> plgrpc.v1.Payload
-	32, // 44: plgrpc.v1.ActionEnded.failure:type_name -> plgrpc.v1.Failure
-	43, // 45: plgrpc.v1.ActionEnded.duration:type_name -> google.protobuf.Duration
-	33, // 46: plgrpc.v1.ActionEnded.usage:type_name -> plgrpc.v1.Usage
-	3,  // 47: plgrpc.v1.ActionEnded.outcome:type_name -> plgrpc.v1.ActionOutcome
-	44, // 48: plgrpc.v1.ContextPrepared.manifest:type_name -> plgrpc.v1.ContextManifest
-	33, // 49: plgrpc.v1.LlmCallCompleted.usage:type_name -> plgrpc.v1.Usage
-	43, // 50: plgrpc.v1.LlmCallCompleted.duration:type_name -> google.protobuf.Duration
-	45, // 51: plgrpc.v1.LlmCallCompleted.tool_calls:type_name -> plgrpc.v1.ToolCall
-	46, // 52: plgrpc.v1.BudgetReported.decision:type_name -> plgrpc.v1.BudgetDecision
-	32, // 53: plgrpc.v1.LlmCallFailed.failure:type_name -> plgrpc.v1.Failure
-	43, // 54: plgrpc.v1.LlmCallFailed.duration:type_name -> google.protobuf.Duration
-	47, // 55: plgrpc.v1.ContextCompacted.strategy:type_name -> plgrpc.v1.CompactionStrategy
-	42, // 56: plgrpc.v1.CustomEvent.payload:type_name -> plgrpc.v1.Payload
-	57, // [57:57] is the sub-list for method output_type
-	57, // [57:57] is the sub-list for method input_type
-	57, // [57:57] is the sub-list for extension type_name
-	57, // [57:57] is the sub-list for extension extendee
-	0,  // [0:57] is the sub-list for field type_name
+	29, // 23: plgrpc.v1.RunEvent.task_described:type_name -> plgrpc.v1.TaskDescribed
+	30, // 24: plgrpc.v1.RunEvent.task_input_replaced:type_name -> plgrpc.v1.TaskInputReplaced
+	31, // 25: plgrpc.v1.RunEvent.task_start_requested:type_name -> plgrpc.v1.TaskStartRequested
+	32, // 26: plgrpc.v1.RunEvent.task_pause_requested:type_name -> plgrpc.v1.TaskPauseRequested
+	33, // 27: plgrpc.v1.RunEvent.task_paused:type_name -> plgrpc.v1.TaskPaused
+	34, // 28: plgrpc.v1.RunEvent.task_resumed:type_name -> plgrpc.v1.TaskResumed
+	35, // 29: plgrpc.v1.RunEvent.task_retried:type_name -> plgrpc.v1.TaskRetried
+	36, // 30: plgrpc.v1.RunEvent.task_linked:type_name -> plgrpc.v1.TaskLinked
+	37, // 31: plgrpc.v1.RunEvent.task_unlinked:type_name -> plgrpc.v1.TaskUnlinked
+	39, // 32: plgrpc.v1.TaskSubmitted.task:type_name -> plgrpc.v1.Task
+	40, // 33: plgrpc.v1.TaskStatusChanged.previous_state:type_name -> plgrpc.v1.TaskState
+	40, // 34: plgrpc.v1.TaskStatusChanged.new_state:type_name -> plgrpc.v1.TaskState
+	41, // 35: plgrpc.v1.TaskStatusChanged.failure:type_name -> plgrpc.v1.Failure
+	7,  // 36: plgrpc.v1.TaskStatusChanged.run:type_name -> plgrpc.v1.RunStart
+	42, // 37: plgrpc.v1.TaskStatusChanged.usage:type_name -> plgrpc.v1.Usage
+	1,  // 38: plgrpc.v1.RunStart.cause:type_name -> plgrpc.v1.RunCause
+	43, // 39: plgrpc.v1.RunStart.context:type_name -> plgrpc.v1.RunContext
+	8,  // 40: plgrpc.v1.RunStart.worker:type_name -> plgrpc.v1.Worker
+	44, // 41: plgrpc.v1.TaskMessagesAdded.messages:type_name -> plgrpc.v1.Message
+	45, // 42: plgrpc.v1.TaskArtifactUpdated.artifact:type_name -> plgrpc.v1.Artifact
+	41, // 43: plgrpc.v1.TaskErrorReported.failure:type_name -> plgrpc.v1.Failure
+	2,  // 44: plgrpc.v1.TaskErrorReported.effect:type_name -> plgrpc.v1.ErrorEffect
+	46, // 45: plgrpc.v1.ActionRequested.action:type_name -> plgrpc.v1.RunAction
+	47, // 46: plgrpc.v1.ActionPolicyEvaluated.decision:type_name -> plgrpc.v1.PolicyDecision
+	48, // 47: plgrpc.v1.ApprovalRequired.edit:type_name -> plgrpc.v1.ApprovalEdit
+	38, // 48: plgrpc.v1.ApprovalRequired.expire_time:type_name -> google.protobuf.Timestamp
+	49, // 49: plgrpc.v1.ApprovalDecided.state:type_name -> plgrpc.v1.ApprovalState
+	50, // 50: plgrpc.v1.ApprovalDecided.decision:type_name -> plgrpc.v1.ApprovalDecision
+	51, // 51: plgrpc.v1.ActionStarted.edited_arguments:type_name -> plgrpc.v1.Payload
+	51, // 52: plgrpc.v1.ActionEnded.result:type_name -> plgrpc.v1.Payload
+	41, // 53: plgrpc.v1.ActionEnded.failure:type_name -> plgrpc.v1.Failure
+	52, // 54: plgrpc.v1.ActionEnded.duration:type_name -> google.protobuf.Duration
+	42, // 55: plgrpc.v1.ActionEnded.usage:type_name -> plgrpc.v1.Usage
+	3,  // 56: plgrpc.v1.ActionEnded.outcome:type_name -> plgrpc.v1.ActionOutcome
+	53, // 57: plgrpc.v1.ContextPrepared.manifest:type_name -> plgrpc.v1.ContextManifest
+	42, // 58: plgrpc.v1.LlmCallCompleted.usage:type_name -> plgrpc.v1.Usage
+	52, // 59: plgrpc.v1.LlmCallCompleted.duration:type_name -> google.protobuf.Duration
+	54, // 60: plgrpc.v1.LlmCallCompleted.tool_calls:type_name -> plgrpc.v1.ToolCall
+	55, // 61: plgrpc.v1.BudgetReported.decision:type_name -> plgrpc.v1.BudgetDecision
+	41, // 62: plgrpc.v1.LlmCallFailed.failure:type_name -> plgrpc.v1.Failure
+	52, // 63: plgrpc.v1.LlmCallFailed.duration:type_name -> google.protobuf.Duration
+	56, // 64: plgrpc.v1.ContextCompacted.strategy:type_name -> plgrpc.v1.CompactionStrategy
+	51, // 65: plgrpc.v1.CustomEvent.payload:type_name -> plgrpc.v1.Payload
+	57, // 66: plgrpc.v1.TaskDescribed.description:type_name -> plgrpc.v1.TaskDescription
+	44, // 67: plgrpc.v1.TaskInputReplaced.messages:type_name -> plgrpc.v1.Message
+	40, // 68: plgrpc.v1.TaskRetried.previous_state:type_name -> plgrpc.v1.TaskState
+	58, // 69: plgrpc.v1.TaskLinked.link:type_name -> plgrpc.v1.TaskLink
+	58, // 70: plgrpc.v1.TaskUnlinked.link:type_name -> plgrpc.v1.TaskLink
+	71, // [71:71] is the sub-list for method output_type
+	71, // [71:71] is the sub-list for method input_type
+	71, // [71:71] is the sub-list for extension type_name
+	71, // [71:71] is the sub-list for extension extendee
+	0,  // [0:71] is the sub-list for field type_name
 }
 
 func init() { file_plgrpc_v1_event_proto_init() }
@@ -3006,6 +3722,7 @@ func file_plgrpc_v1_event_proto_init() {
 	file_plgrpc_v1_payload_proto_init()
 	file_plgrpc_v1_policy_proto_init()
 	file_plgrpc_v1_task_proto_init()
+	file_plgrpc_v1_task_control_proto_init()
 	file_plgrpc_v1_usage_proto_init()
 	file_plgrpc_v1_event_proto_msgTypes[0].OneofWrappers = []any{
 		(*RunEvent_TaskSubmitted)(nil),
@@ -3029,6 +3746,15 @@ func file_plgrpc_v1_event_proto_init() {
 		(*RunEvent_CancelRequested)(nil),
 		(*RunEvent_LlmCallFailed)(nil),
 		(*RunEvent_ContextCompacted)(nil),
+		(*RunEvent_TaskDescribed)(nil),
+		(*RunEvent_TaskInputReplaced)(nil),
+		(*RunEvent_TaskStartRequested)(nil),
+		(*RunEvent_TaskPauseRequested)(nil),
+		(*RunEvent_TaskPaused)(nil),
+		(*RunEvent_TaskResumed)(nil),
+		(*RunEvent_TaskRetried)(nil),
+		(*RunEvent_TaskLinked)(nil),
+		(*RunEvent_TaskUnlinked)(nil),
 	}
 	file_plgrpc_v1_event_proto_msgTypes[8].OneofWrappers = []any{}
 	file_plgrpc_v1_event_proto_msgTypes[24].OneofWrappers = []any{
@@ -3043,7 +3769,7 @@ func file_plgrpc_v1_event_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_plgrpc_v1_event_proto_rawDesc), len(file_plgrpc_v1_event_proto_rawDesc)),
 			NumEnums:      4,
-			NumMessages:   25,
+			NumMessages:   34,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -95,6 +95,10 @@ const (
 	WhenBusy_WHEN_BUSY_INTERRUPT WhenBusy = 3
 	// The turn starts at once, beside the active ones. Tasks that are sent with a `session_id` have this policy.
 	WhenBusy_WHEN_BUSY_START WhenBusy = 4
+	// The active turns are canceled and rolled back, and the turn is the next one to start: its conversation does not have them.
+	WhenBusy_WHEN_BUSY_ROLLBACK WhenBusy = 5
+	// The input is added to the last turn in the queue of the thread, which is returned. Without a queue: as enqueue.
+	WhenBusy_WHEN_BUSY_MERGE WhenBusy = 6
 )
 
 // Enum value maps for WhenBusy.
@@ -105,6 +109,8 @@ var (
 		2: "WHEN_BUSY_REJECT",
 		3: "WHEN_BUSY_INTERRUPT",
 		4: "WHEN_BUSY_START",
+		5: "WHEN_BUSY_ROLLBACK",
+		6: "WHEN_BUSY_MERGE",
 	}
 	WhenBusy_value = map[string]int32{
 		"WHEN_BUSY_UNSPECIFIED": 0,
@@ -112,6 +118,8 @@ var (
 		"WHEN_BUSY_REJECT":      2,
 		"WHEN_BUSY_INTERRUPT":   3,
 		"WHEN_BUSY_START":       4,
+		"WHEN_BUSY_ROLLBACK":    5,
+		"WHEN_BUSY_MERGE":       6,
 	}
 )
 
@@ -271,7 +279,7 @@ func (x *Session) GetTurnCount() int64 {
 }
 
 // Thread is an ordered part of a session: its turns run one after the other, unless they were submitted to run beside others.
-// Next free number: 4.
+// Next free number: 7.
 type Thread struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Id, unique in the session. `default` is the thread of tasks that name none.
@@ -279,7 +287,13 @@ type Thread struct {
 	// Title for people. May be empty.
 	Title string `protobuf:"bytes,2,opt,name=title,proto3" json:"title,omitempty"`
 	// Time of its start, UTC, microseconds. Unset for `default`.
-	CreateTime    *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=create_time,json=createTime,proto3" json:"create_time,omitempty"`
+	CreateTime *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=create_time,json=createTime,proto3" json:"create_time,omitempty"`
+	// Thread that it is a branch of. Empty means that it began with an empty conversation.
+	FromThreadId string `protobuf:"bytes,4,opt,name=from_thread_id,json=fromThreadId,proto3" json:"from_thread_id,omitempty"`
+	// Last turn of that thread whose conversation it has. Empty with `from_thread_id` means all turns at the time of the branch.
+	FromTurnId string `protobuf:"bytes,5,opt,name=from_turn_id,json=fromTurnId,proto3" json:"from_turn_id,omitempty"`
+	// Number of rollbacks so far.
+	RollbackCount int32 `protobuf:"varint,6,opt,name=rollback_count,json=rollbackCount,proto3" json:"rollback_count,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -335,8 +349,29 @@ func (x *Thread) GetCreateTime() *timestamppb.Timestamp {
 	return nil
 }
 
+func (x *Thread) GetFromThreadId() string {
+	if x != nil {
+		return x.FromThreadId
+	}
+	return ""
+}
+
+func (x *Thread) GetFromTurnId() string {
+	if x != nil {
+		return x.FromTurnId
+	}
+	return ""
+}
+
+func (x *Thread) GetRollbackCount() int32 {
+	if x != nil {
+		return x.RollbackCount
+	}
+	return 0
+}
+
 // Turn is one input and the work on it, until the task has ended or waits for the next input. The work is in the log of its task.
-// Next free number: 12.
+// Next free number: 13.
 type Turn struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Id, unique in the session.
@@ -360,7 +395,9 @@ type Turn struct {
 	// Time of its end, UTC, microseconds. Unset before.
 	EndTime *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=end_time,json=endTime,proto3" json:"end_time,omitempty"`
 	// Policy with which it was submitted.
-	WhenBusy      WhenBusy `protobuf:"varint,11,opt,name=when_busy,json=whenBusy,proto3,enum=plgrpc.v1.WhenBusy" json:"when_busy,omitempty"`
+	WhenBusy WhenBusy `protobuf:"varint,11,opt,name=when_busy,json=whenBusy,proto3,enum=plgrpc.v1.WhenBusy" json:"when_busy,omitempty"`
+	// Whether the thread was rolled back to before this turn: its conversation does not have it.
+	RolledBack    bool `protobuf:"varint,12,opt,name=rolled_back,json=rolledBack,proto3" json:"rolled_back,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -472,9 +509,15 @@ func (x *Turn) GetWhenBusy() WhenBusy {
 	return WhenBusy_WHEN_BUSY_UNSPECIFIED
 }
 
-// SessionEvent is one immutable fact in a session's own log. The rules of RunEvent apply. What happens inside a turn is in the log of
-// its task.
-// Fields 1 to 15 are the envelope; payload kinds have numbers from 16. Next free number of the envelope: 3.
+func (x *Turn) GetRolledBack() bool {
+	if x != nil {
+		return x.RolledBack
+	}
+	return false
+}
+
+// SessionEvent is one immutable fact in a session's own log. The rules of RunEvent apply. What happens inside a turn is in the log
+// of its task. Fields 1 to 15 are the envelope; payload kinds have numbers from 16. Next free number of the envelope: 3.
 type SessionEvent struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Position among all events of the session and of its tasks, from 1, without gaps. Set by the store.
@@ -492,6 +535,8 @@ type SessionEvent struct {
 	//	*SessionEvent_TurnPromoted
 	//	*SessionEvent_TurnStarted
 	//	*SessionEvent_TurnEnded
+	//	*SessionEvent_ThreadRolledBack
+	//	*SessionEvent_TurnMerged
 	Payload       isSessionEvent_Payload `protobuf_oneof:"payload"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -611,6 +656,24 @@ func (x *SessionEvent) GetTurnEnded() *TurnEnded {
 	return nil
 }
 
+func (x *SessionEvent) GetThreadRolledBack() *ThreadRolledBack {
+	if x != nil {
+		if x, ok := x.Payload.(*SessionEvent_ThreadRolledBack); ok {
+			return x.ThreadRolledBack
+		}
+	}
+	return nil
+}
+
+func (x *SessionEvent) GetTurnMerged() *TurnMerged {
+	if x != nil {
+		if x, ok := x.Payload.(*SessionEvent_TurnMerged); ok {
+			return x.TurnMerged
+		}
+	}
+	return nil
+}
+
 type isSessionEvent_Payload interface {
 	isSessionEvent_Payload()
 }
@@ -650,6 +713,16 @@ type SessionEvent_TurnEnded struct {
 	TurnEnded *TurnEnded `protobuf:"bytes,22,opt,name=turn_ended,json=turnEnded,proto3,oneof"`
 }
 
+type SessionEvent_ThreadRolledBack struct {
+	// A thread went back to before a turn.
+	ThreadRolledBack *ThreadRolledBack `protobuf:"bytes,23,opt,name=thread_rolled_back,json=threadRolledBack,proto3,oneof"`
+}
+
+type SessionEvent_TurnMerged struct {
+	// An input was added to a queued turn.
+	TurnMerged *TurnMerged `protobuf:"bytes,24,opt,name=turn_merged,json=turnMerged,proto3,oneof"`
+}
+
 func (*SessionEvent_Created) isSessionEvent_Payload() {}
 
 func (*SessionEvent_Updated) isSessionEvent_Payload() {}
@@ -663,6 +736,10 @@ func (*SessionEvent_TurnPromoted) isSessionEvent_Payload() {}
 func (*SessionEvent_TurnStarted) isSessionEvent_Payload() {}
 
 func (*SessionEvent_TurnEnded) isSessionEvent_Payload() {}
+
+func (*SessionEvent_ThreadRolledBack) isSessionEvent_Payload() {}
+
+func (*SessionEvent_TurnMerged) isSessionEvent_Payload() {}
 
 // SessionCreated is the first event of a session.
 type SessionCreated struct {
@@ -789,7 +866,11 @@ type ThreadStarted struct {
 	// As in Thread.
 	ThreadId string `protobuf:"bytes,1,opt,name=thread_id,json=threadId,proto3" json:"thread_id,omitempty"`
 	// As in Thread.
-	Title         string `protobuf:"bytes,2,opt,name=title,proto3" json:"title,omitempty"`
+	Title string `protobuf:"bytes,2,opt,name=title,proto3" json:"title,omitempty"`
+	// As in Thread.
+	FromThreadId string `protobuf:"bytes,3,opt,name=from_thread_id,json=fromThreadId,proto3" json:"from_thread_id,omitempty"`
+	// As in Thread. Set by the server, also if the request has none and the thread has turns.
+	FromTurnId    string `protobuf:"bytes,4,opt,name=from_turn_id,json=fromTurnId,proto3" json:"from_turn_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -834,6 +915,20 @@ func (x *ThreadStarted) GetThreadId() string {
 func (x *ThreadStarted) GetTitle() string {
 	if x != nil {
 		return x.Title
+	}
+	return ""
+}
+
+func (x *ThreadStarted) GetFromThreadId() string {
+	if x != nil {
+		return x.FromThreadId
+	}
+	return ""
+}
+
+func (x *ThreadStarted) GetFromTurnId() string {
+	if x != nil {
+		return x.FromTurnId
 	}
 	return ""
 }
@@ -1094,6 +1189,126 @@ func (x *TurnEnded) GetReason() string {
 	return ""
 }
 
+// ThreadRolledBack takes turns out of the conversation of a thread. Their logs stay.
+type ThreadRolledBack struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The thread.
+	ThreadId string `protobuf:"bytes,1,opt,name=thread_id,json=threadId,proto3" json:"thread_id,omitempty"`
+	// First turn that is rolled back. All turns of the thread that were submitted after it, and before this event, are too, except
+	// turns that wait in the queue.
+	TurnId string `protobuf:"bytes,2,opt,name=turn_id,json=turnId,proto3" json:"turn_id,omitempty"`
+	// Reason, for people. May be empty.
+	Reason        string `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ThreadRolledBack) Reset() {
+	*x = ThreadRolledBack{}
+	mi := &file_plgrpc_v1_session_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ThreadRolledBack) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ThreadRolledBack) ProtoMessage() {}
+
+func (x *ThreadRolledBack) ProtoReflect() protoreflect.Message {
+	mi := &file_plgrpc_v1_session_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ThreadRolledBack.ProtoReflect.Descriptor instead.
+func (*ThreadRolledBack) Descriptor() ([]byte, []int) {
+	return file_plgrpc_v1_session_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *ThreadRolledBack) GetThreadId() string {
+	if x != nil {
+		return x.ThreadId
+	}
+	return ""
+}
+
+func (x *ThreadRolledBack) GetTurnId() string {
+	if x != nil {
+		return x.TurnId
+	}
+	return ""
+}
+
+func (x *ThreadRolledBack) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+// TurnMerged adds an input to a queued turn. The input is in the log of that turn's task.
+type TurnMerged struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Id with which the input was submitted. It is another name of the turn.
+	TurnId string `protobuf:"bytes,1,opt,name=turn_id,json=turnId,proto3" json:"turn_id,omitempty"`
+	// The turn.
+	IntoTurnId    string `protobuf:"bytes,2,opt,name=into_turn_id,json=intoTurnId,proto3" json:"into_turn_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TurnMerged) Reset() {
+	*x = TurnMerged{}
+	mi := &file_plgrpc_v1_session_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TurnMerged) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TurnMerged) ProtoMessage() {}
+
+func (x *TurnMerged) ProtoReflect() protoreflect.Message {
+	mi := &file_plgrpc_v1_session_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TurnMerged.ProtoReflect.Descriptor instead.
+func (*TurnMerged) Descriptor() ([]byte, []int) {
+	return file_plgrpc_v1_session_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *TurnMerged) GetTurnId() string {
+	if x != nil {
+		return x.TurnId
+	}
+	return ""
+}
+
+func (x *TurnMerged) GetIntoTurnId() string {
+	if x != nil {
+		return x.IntoTurnId
+	}
+	return ""
+}
+
 var File_plgrpc_v1_session_proto protoreflect.FileDescriptor
 
 const file_plgrpc_v1_session_proto_rawDesc = "" +
@@ -1115,12 +1330,16 @@ const file_plgrpc_v1_session_proto_rawDesc = "" +
 	"open_turns\x18\t \x03(\v2\x0f.plgrpc.v1.TurnR\topenTurns\x12\x1d\n" +
 	"\n" +
 	"turn_count\x18\n" +
-	" \x01(\x03R\tturnCount\"x\n" +
+	" \x01(\x03R\tturnCount\"\xe7\x01\n" +
 	"\x06Thread\x12\x1b\n" +
 	"\tthread_id\x18\x01 \x01(\tR\bthreadId\x12\x14\n" +
 	"\x05title\x18\x02 \x01(\tR\x05title\x12;\n" +
 	"\vcreate_time\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
-	"createTime\"\xb0\x03\n" +
+	"createTime\x12$\n" +
+	"\x0efrom_thread_id\x18\x04 \x01(\tR\ffromThreadId\x12 \n" +
+	"\ffrom_turn_id\x18\x05 \x01(\tR\n" +
+	"fromTurnId\x12%\n" +
+	"\x0erollback_count\x18\x06 \x01(\x05R\rrollbackCount\"\xd1\x03\n" +
 	"\x04Turn\x12\x17\n" +
 	"\aturn_id\x18\x01 \x01(\tR\x06turnId\x12\x1b\n" +
 	"\tthread_id\x18\x02 \x01(\tR\bthreadId\x12\x17\n" +
@@ -1134,7 +1353,9 @@ const file_plgrpc_v1_session_proto_rawDesc = "" +
 	"createTime\x125\n" +
 	"\bend_time\x18\n" +
 	" \x01(\v2\x1a.google.protobuf.TimestampR\aendTime\x120\n" +
-	"\twhen_busy\x18\v \x01(\x0e2\x13.plgrpc.v1.WhenBusyR\bwhenBusy\"\x9a\x04\n" +
+	"\twhen_busy\x18\v \x01(\x0e2\x13.plgrpc.v1.WhenBusyR\bwhenBusy\x12\x1f\n" +
+	"\vrolled_back\x18\f \x01(\bR\n" +
+	"rolledBack\"\xa1\x05\n" +
 	"\fSessionEvent\x12\x1a\n" +
 	"\bposition\x18\x01 \x01(\x03R\bposition\x12;\n" +
 	"\vcreate_time\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
@@ -1146,7 +1367,10 @@ const file_plgrpc_v1_session_proto_rawDesc = "" +
 	"\rturn_promoted\x18\x14 \x01(\v2\x17.plgrpc.v1.TurnPromotedH\x00R\fturnPromoted\x12;\n" +
 	"\fturn_started\x18\x15 \x01(\v2\x16.plgrpc.v1.TurnStartedH\x00R\vturnStarted\x125\n" +
 	"\n" +
-	"turn_ended\x18\x16 \x01(\v2\x14.plgrpc.v1.TurnEndedH\x00R\tturnEndedB\t\n" +
+	"turn_ended\x18\x16 \x01(\v2\x14.plgrpc.v1.TurnEndedH\x00R\tturnEnded\x12K\n" +
+	"\x12thread_rolled_back\x18\x17 \x01(\v2\x1b.plgrpc.v1.ThreadRolledBackH\x00R\x10threadRolledBack\x128\n" +
+	"\vturn_merged\x18\x18 \x01(\v2\x15.plgrpc.v1.TurnMergedH\x00R\n" +
+	"turnMergedB\t\n" +
 	"\apayload\"K\n" +
 	"\x0eSessionCreated\x12\x14\n" +
 	"\x05title\x18\x01 \x01(\tR\x05title\x12#\n" +
@@ -1154,10 +1378,13 @@ const file_plgrpc_v1_session_proto_rawDesc = "" +
 	"\x0eSessionUpdated\x12\x14\n" +
 	"\x05title\x18\x01 \x01(\tR\x05title\x12#\n" +
 	"\rmetadata_json\x18\x02 \x01(\tR\fmetadataJson\x12\x1a\n" +
-	"\barchived\x18\x03 \x01(\bR\barchived\"B\n" +
+	"\barchived\x18\x03 \x01(\bR\barchived\"\x8a\x01\n" +
 	"\rThreadStarted\x12\x1b\n" +
 	"\tthread_id\x18\x01 \x01(\tR\bthreadId\x12\x14\n" +
-	"\x05title\x18\x02 \x01(\tR\x05title\"\xe5\x01\n" +
+	"\x05title\x18\x02 \x01(\tR\x05title\x12$\n" +
+	"\x0efrom_thread_id\x18\x03 \x01(\tR\ffromThreadId\x12 \n" +
+	"\ffrom_turn_id\x18\x04 \x01(\tR\n" +
+	"fromTurnId\"\xe5\x01\n" +
 	"\rTurnSubmitted\x12\x17\n" +
 	"\aturn_id\x18\x01 \x01(\tR\x06turnId\x12\x1b\n" +
 	"\tthread_id\x18\x02 \x01(\tR\bthreadId\x12\x17\n" +
@@ -1173,18 +1400,29 @@ const file_plgrpc_v1_session_proto_rawDesc = "" +
 	"\tTurnEnded\x12\x17\n" +
 	"\aturn_id\x18\x01 \x01(\tR\x06turnId\x12,\n" +
 	"\x06result\x18\x02 \x01(\x0e2\x14.plgrpc.v1.TaskStateR\x06result\x12\x16\n" +
-	"\x06reason\x18\x03 \x01(\tR\x06reason*k\n" +
+	"\x06reason\x18\x03 \x01(\tR\x06reason\"`\n" +
+	"\x10ThreadRolledBack\x12\x1b\n" +
+	"\tthread_id\x18\x01 \x01(\tR\bthreadId\x12\x17\n" +
+	"\aturn_id\x18\x02 \x01(\tR\x06turnId\x12\x16\n" +
+	"\x06reason\x18\x03 \x01(\tR\x06reason\"G\n" +
+	"\n" +
+	"TurnMerged\x12\x17\n" +
+	"\aturn_id\x18\x01 \x01(\tR\x06turnId\x12 \n" +
+	"\finto_turn_id\x18\x02 \x01(\tR\n" +
+	"intoTurnId*k\n" +
 	"\tTurnState\x12\x1a\n" +
 	"\x16TURN_STATE_UNSPECIFIED\x10\x00\x12\x15\n" +
 	"\x11TURN_STATE_QUEUED\x10\x01\x12\x15\n" +
 	"\x11TURN_STATE_ACTIVE\x10\x02\x12\x14\n" +
-	"\x10TURN_STATE_ENDED\x10\x03*\x80\x01\n" +
+	"\x10TURN_STATE_ENDED\x10\x03*\xad\x01\n" +
 	"\bWhenBusy\x12\x19\n" +
 	"\x15WHEN_BUSY_UNSPECIFIED\x10\x00\x12\x15\n" +
 	"\x11WHEN_BUSY_ENQUEUE\x10\x01\x12\x14\n" +
 	"\x10WHEN_BUSY_REJECT\x10\x02\x12\x17\n" +
 	"\x13WHEN_BUSY_INTERRUPT\x10\x03\x12\x13\n" +
-	"\x0fWHEN_BUSY_START\x10\x04Bc\n" +
+	"\x0fWHEN_BUSY_START\x10\x04\x12\x16\n" +
+	"\x12WHEN_BUSY_ROLLBACK\x10\x05\x12\x13\n" +
+	"\x0fWHEN_BUSY_MERGE\x10\x06Bc\n" +
 	"\x1bio.github.protolink_grpc.v1P\x01ZBgithub.com/protolink-grpc/protolink-grpc/gen/go/plgrpc/v1;plgrpcv1b\x06proto3"
 
 var (
@@ -1200,7 +1438,7 @@ func file_plgrpc_v1_session_proto_rawDescGZIP() []byte {
 }
 
 var file_plgrpc_v1_session_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_plgrpc_v1_session_proto_msgTypes = make([]protoimpl.MessageInfo, 11)
+var file_plgrpc_v1_session_proto_msgTypes = make([]protoimpl.MessageInfo, 13)
 var file_plgrpc_v1_session_proto_goTypes = []any{
 	(TurnState)(0),                // 0: plgrpc.v1.TurnState
 	(WhenBusy)(0),                 // 1: plgrpc.v1.WhenBusy
@@ -1215,21 +1453,23 @@ var file_plgrpc_v1_session_proto_goTypes = []any{
 	(*TurnPromoted)(nil),          // 10: plgrpc.v1.TurnPromoted
 	(*TurnStarted)(nil),           // 11: plgrpc.v1.TurnStarted
 	(*TurnEnded)(nil),             // 12: plgrpc.v1.TurnEnded
-	(*timestamppb.Timestamp)(nil), // 13: google.protobuf.Timestamp
-	(TaskState)(0),                // 14: plgrpc.v1.TaskState
+	(*ThreadRolledBack)(nil),      // 13: plgrpc.v1.ThreadRolledBack
+	(*TurnMerged)(nil),            // 14: plgrpc.v1.TurnMerged
+	(*timestamppb.Timestamp)(nil), // 15: google.protobuf.Timestamp
+	(TaskState)(0),                // 16: plgrpc.v1.TaskState
 }
 var file_plgrpc_v1_session_proto_depIdxs = []int32{
-	13, // 0: plgrpc.v1.Session.create_time:type_name -> google.protobuf.Timestamp
-	13, // 1: plgrpc.v1.Session.update_time:type_name -> google.protobuf.Timestamp
+	15, // 0: plgrpc.v1.Session.create_time:type_name -> google.protobuf.Timestamp
+	15, // 1: plgrpc.v1.Session.update_time:type_name -> google.protobuf.Timestamp
 	3,  // 2: plgrpc.v1.Session.threads:type_name -> plgrpc.v1.Thread
 	4,  // 3: plgrpc.v1.Session.open_turns:type_name -> plgrpc.v1.Turn
-	13, // 4: plgrpc.v1.Thread.create_time:type_name -> google.protobuf.Timestamp
+	15, // 4: plgrpc.v1.Thread.create_time:type_name -> google.protobuf.Timestamp
 	0,  // 5: plgrpc.v1.Turn.state:type_name -> plgrpc.v1.TurnState
-	14, // 6: plgrpc.v1.Turn.result:type_name -> plgrpc.v1.TaskState
-	13, // 7: plgrpc.v1.Turn.create_time:type_name -> google.protobuf.Timestamp
-	13, // 8: plgrpc.v1.Turn.end_time:type_name -> google.protobuf.Timestamp
+	16, // 6: plgrpc.v1.Turn.result:type_name -> plgrpc.v1.TaskState
+	15, // 7: plgrpc.v1.Turn.create_time:type_name -> google.protobuf.Timestamp
+	15, // 8: plgrpc.v1.Turn.end_time:type_name -> google.protobuf.Timestamp
 	1,  // 9: plgrpc.v1.Turn.when_busy:type_name -> plgrpc.v1.WhenBusy
-	13, // 10: plgrpc.v1.SessionEvent.create_time:type_name -> google.protobuf.Timestamp
+	15, // 10: plgrpc.v1.SessionEvent.create_time:type_name -> google.protobuf.Timestamp
 	6,  // 11: plgrpc.v1.SessionEvent.created:type_name -> plgrpc.v1.SessionCreated
 	7,  // 12: plgrpc.v1.SessionEvent.updated:type_name -> plgrpc.v1.SessionUpdated
 	8,  // 13: plgrpc.v1.SessionEvent.thread_started:type_name -> plgrpc.v1.ThreadStarted
@@ -1237,13 +1477,15 @@ var file_plgrpc_v1_session_proto_depIdxs = []int32{
 	10, // 15: plgrpc.v1.SessionEvent.turn_promoted:type_name -> plgrpc.v1.TurnPromoted
 	11, // 16: plgrpc.v1.SessionEvent.turn_started:type_name -> plgrpc.v1.TurnStarted
 	12, // 17: plgrpc.v1.SessionEvent.turn_ended:type_name -> plgrpc.v1.TurnEnded
-	1,  // 18: plgrpc.v1.TurnSubmitted.when_busy:type_name -> plgrpc.v1.WhenBusy
-	14, // 19: plgrpc.v1.TurnEnded.result:type_name -> plgrpc.v1.TaskState
-	20, // [20:20] is the sub-list for method output_type
-	20, // [20:20] is the sub-list for method input_type
-	20, // [20:20] is the sub-list for extension type_name
-	20, // [20:20] is the sub-list for extension extendee
-	0,  // [0:20] is the sub-list for field type_name
+	13, // 18: plgrpc.v1.SessionEvent.thread_rolled_back:type_name -> plgrpc.v1.ThreadRolledBack
+	14, // 19: plgrpc.v1.SessionEvent.turn_merged:type_name -> plgrpc.v1.TurnMerged
+	1,  // 20: plgrpc.v1.TurnSubmitted.when_busy:type_name -> plgrpc.v1.WhenBusy
+	16, // 21: plgrpc.v1.TurnEnded.result:type_name -> plgrpc.v1.TaskState
+	22, // [22:22] is the sub-list for method output_type
+	22, // [22:22] is the sub-list for method input_type
+	22, // [22:22] is the sub-list for extension type_name
+	22, // [22:22] is the sub-list for extension extendee
+	0,  // [0:22] is the sub-list for field type_name
 }
 
 func init() { file_plgrpc_v1_session_proto_init() }
@@ -1260,6 +1502,8 @@ func file_plgrpc_v1_session_proto_init() {
 		(*SessionEvent_TurnPromoted)(nil),
 		(*SessionEvent_TurnStarted)(nil),
 		(*SessionEvent_TurnEnded)(nil),
+		(*SessionEvent_ThreadRolledBack)(nil),
+		(*SessionEvent_TurnMerged)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -1267,7 +1511,7 @@ func file_plgrpc_v1_session_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_plgrpc_v1_session_proto_rawDesc), len(file_plgrpc_v1_session_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   11,
+			NumMessages:   13,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

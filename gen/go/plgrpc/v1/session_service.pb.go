@@ -11,6 +11,7 @@ package plgrpcv1
 import (
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
+	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
 	reflect "reflect"
 	sync "sync"
 	unsafe "unsafe"
@@ -516,7 +517,11 @@ type StartThreadRequest struct {
 	// Id of the thread. 1 to 128 bytes, printable. Set by the caller. Empty means that the server generates it.
 	ThreadId string `protobuf:"bytes,2,opt,name=thread_id,json=threadId,proto3" json:"thread_id,omitempty"`
 	// As in Thread. Set by the caller.
-	Title         string `protobuf:"bytes,3,opt,name=title,proto3" json:"title,omitempty"`
+	Title string `protobuf:"bytes,3,opt,name=title,proto3" json:"title,omitempty"`
+	// Thread of the same session to branch from. Set by the caller. Empty means an empty conversation.
+	FromThreadId string `protobuf:"bytes,4,opt,name=from_thread_id,json=fromThreadId,proto3" json:"from_thread_id,omitempty"`
+	// Last turn of that thread to include. Set by the caller. Empty means the last turn that has ended.
+	FromTurnId    string `protobuf:"bytes,5,opt,name=from_turn_id,json=fromTurnId,proto3" json:"from_turn_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -568,6 +573,20 @@ func (x *StartThreadRequest) GetThreadId() string {
 func (x *StartThreadRequest) GetTitle() string {
 	if x != nil {
 		return x.Title
+	}
+	return ""
+}
+
+func (x *StartThreadRequest) GetFromThreadId() string {
+	if x != nil {
+		return x.FromThreadId
+	}
+	return ""
+}
+
+func (x *StartThreadRequest) GetFromTurnId() string {
+	if x != nil {
+		return x.FromTurnId
 	}
 	return ""
 }
@@ -625,8 +644,8 @@ type SubmitTurnRequest struct {
 	SessionId string `protobuf:"bytes,1,opt,name=session_id,json=sessionId,proto3" json:"session_id,omitempty"`
 	// The thread. Set by the caller. Empty means `default`.
 	ThreadId string `protobuf:"bytes,2,opt,name=thread_id,json=threadId,proto3" json:"thread_id,omitempty"`
-	// Id of the turn, and its idempotency key. 1 to 128 bytes, printable. Set by the caller. Empty means that the server generates it,
-	// and that a repetition is another turn.
+	// Id of the turn, and its idempotency key. 1 to 128 bytes, printable. Set by the caller. Empty means that the server generates
+	// it, and that a repetition is another turn.
 	TurnId string `protobuf:"bytes,3,opt,name=turn_id,json=turnId,proto3" json:"turn_id,omitempty"`
 	// The input. `task_id`, `target`, `expected_sequence` and `session_id` must be empty. Set by the caller. Required.
 	Input *TaskInput `protobuf:"bytes,4,opt,name=input,proto3" json:"input,omitempty"`
@@ -1397,11 +1416,869 @@ func (x *SessionSegment) GetTaskId() string {
 	return ""
 }
 
+// DeleteSessionRequest names the session.
+type DeleteSessionRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The session. Set by the caller. Required.
+	SessionId     string `protobuf:"bytes,1,opt,name=session_id,json=sessionId,proto3" json:"session_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DeleteSessionRequest) Reset() {
+	*x = DeleteSessionRequest{}
+	mi := &file_plgrpc_v1_session_service_proto_msgTypes[23]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DeleteSessionRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DeleteSessionRequest) ProtoMessage() {}
+
+func (x *DeleteSessionRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_plgrpc_v1_session_service_proto_msgTypes[23]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DeleteSessionRequest.ProtoReflect.Descriptor instead.
+func (*DeleteSessionRequest) Descriptor() ([]byte, []int) {
+	return file_plgrpc_v1_session_service_proto_rawDescGZIP(), []int{23}
+}
+
+func (x *DeleteSessionRequest) GetSessionId() string {
+	if x != nil {
+		return x.SessionId
+	}
+	return ""
+}
+
+// DeleteSessionResponse has what was deleted.
+type DeleteSessionResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Number of threads, with `default`. Set by the server.
+	ThreadCount int64 `protobuf:"varint,1,opt,name=thread_count,json=threadCount,proto3" json:"thread_count,omitempty"`
+	// Number of turns. Set by the server.
+	TurnCount int64 `protobuf:"varint,2,opt,name=turn_count,json=turnCount,proto3" json:"turn_count,omitempty"`
+	// Number of tasks. Set by the server.
+	TaskCount int64 `protobuf:"varint,3,opt,name=task_count,json=taskCount,proto3" json:"task_count,omitempty"`
+	// Number of events of these tasks. Set by the server.
+	EventCount int64 `protobuf:"varint,4,opt,name=event_count,json=eventCount,proto3" json:"event_count,omitempty"`
+	// Stores of the agent's state, each with the number of items or messages that it had. Set by the server.
+	States        []*DeletedState `protobuf:"bytes,5,rep,name=states,proto3" json:"states,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DeleteSessionResponse) Reset() {
+	*x = DeleteSessionResponse{}
+	mi := &file_plgrpc_v1_session_service_proto_msgTypes[24]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DeleteSessionResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DeleteSessionResponse) ProtoMessage() {}
+
+func (x *DeleteSessionResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_plgrpc_v1_session_service_proto_msgTypes[24]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DeleteSessionResponse.ProtoReflect.Descriptor instead.
+func (*DeleteSessionResponse) Descriptor() ([]byte, []int) {
+	return file_plgrpc_v1_session_service_proto_rawDescGZIP(), []int{24}
+}
+
+func (x *DeleteSessionResponse) GetThreadCount() int64 {
+	if x != nil {
+		return x.ThreadCount
+	}
+	return 0
+}
+
+func (x *DeleteSessionResponse) GetTurnCount() int64 {
+	if x != nil {
+		return x.TurnCount
+	}
+	return 0
+}
+
+func (x *DeleteSessionResponse) GetTaskCount() int64 {
+	if x != nil {
+		return x.TaskCount
+	}
+	return 0
+}
+
+func (x *DeleteSessionResponse) GetEventCount() int64 {
+	if x != nil {
+		return x.EventCount
+	}
+	return 0
+}
+
+func (x *DeleteSessionResponse) GetStates() []*DeletedState {
+	if x != nil {
+		return x.States
+	}
+	return nil
+}
+
+// DeletedState names a store and what was deleted from it.
+type DeletedState struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Name of the store, as in StateStoreReport. Set by the server.
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// Number of messages and items. Set by the server.
+	Count         int64 `protobuf:"varint,2,opt,name=count,proto3" json:"count,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DeletedState) Reset() {
+	*x = DeletedState{}
+	mi := &file_plgrpc_v1_session_service_proto_msgTypes[25]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DeletedState) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DeletedState) ProtoMessage() {}
+
+func (x *DeletedState) ProtoReflect() protoreflect.Message {
+	mi := &file_plgrpc_v1_session_service_proto_msgTypes[25]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DeletedState.ProtoReflect.Descriptor instead.
+func (*DeletedState) Descriptor() ([]byte, []int) {
+	return file_plgrpc_v1_session_service_proto_rawDescGZIP(), []int{25}
+}
+
+func (x *DeletedState) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *DeletedState) GetCount() int64 {
+	if x != nil {
+		return x.Count
+	}
+	return 0
+}
+
+// UpdateQueuedTurnRequest has the new input.
+type UpdateQueuedTurnRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The session. Set by the caller. Required.
+	SessionId string `protobuf:"bytes,1,opt,name=session_id,json=sessionId,proto3" json:"session_id,omitempty"`
+	// The turn. Set by the caller. Required.
+	TurnId string `protobuf:"bytes,2,opt,name=turn_id,json=turnId,proto3" json:"turn_id,omitempty"`
+	// The messages that replace those of the turn, at least one and at most 1,000. Set by the caller. Required.
+	Messages      []*Message `protobuf:"bytes,3,rep,name=messages,proto3" json:"messages,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *UpdateQueuedTurnRequest) Reset() {
+	*x = UpdateQueuedTurnRequest{}
+	mi := &file_plgrpc_v1_session_service_proto_msgTypes[26]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UpdateQueuedTurnRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UpdateQueuedTurnRequest) ProtoMessage() {}
+
+func (x *UpdateQueuedTurnRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_plgrpc_v1_session_service_proto_msgTypes[26]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UpdateQueuedTurnRequest.ProtoReflect.Descriptor instead.
+func (*UpdateQueuedTurnRequest) Descriptor() ([]byte, []int) {
+	return file_plgrpc_v1_session_service_proto_rawDescGZIP(), []int{26}
+}
+
+func (x *UpdateQueuedTurnRequest) GetSessionId() string {
+	if x != nil {
+		return x.SessionId
+	}
+	return ""
+}
+
+func (x *UpdateQueuedTurnRequest) GetTurnId() string {
+	if x != nil {
+		return x.TurnId
+	}
+	return ""
+}
+
+func (x *UpdateQueuedTurnRequest) GetMessages() []*Message {
+	if x != nil {
+		return x.Messages
+	}
+	return nil
+}
+
+// UpdateQueuedTurnResponse carries the turn.
+type UpdateQueuedTurnResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The turn. Set by the server.
+	Turn          *Turn `protobuf:"bytes,1,opt,name=turn,proto3" json:"turn,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *UpdateQueuedTurnResponse) Reset() {
+	*x = UpdateQueuedTurnResponse{}
+	mi := &file_plgrpc_v1_session_service_proto_msgTypes[27]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UpdateQueuedTurnResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UpdateQueuedTurnResponse) ProtoMessage() {}
+
+func (x *UpdateQueuedTurnResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_plgrpc_v1_session_service_proto_msgTypes[27]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UpdateQueuedTurnResponse.ProtoReflect.Descriptor instead.
+func (*UpdateQueuedTurnResponse) Descriptor() ([]byte, []int) {
+	return file_plgrpc_v1_session_service_proto_rawDescGZIP(), []int{27}
+}
+
+func (x *UpdateQueuedTurnResponse) GetTurn() *Turn {
+	if x != nil {
+		return x.Turn
+	}
+	return nil
+}
+
+// RollbackThreadRequest names the turn to go back to.
+type RollbackThreadRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The session. Set by the caller. Required.
+	SessionId string `protobuf:"bytes,1,opt,name=session_id,json=sessionId,proto3" json:"session_id,omitempty"`
+	// The first turn that is rolled back. Set by the caller. Required.
+	TurnId string `protobuf:"bytes,2,opt,name=turn_id,json=turnId,proto3" json:"turn_id,omitempty"`
+	// Reason, for people. Set by the caller. At most 1,000 characters.
+	Reason        string `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RollbackThreadRequest) Reset() {
+	*x = RollbackThreadRequest{}
+	mi := &file_plgrpc_v1_session_service_proto_msgTypes[28]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RollbackThreadRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RollbackThreadRequest) ProtoMessage() {}
+
+func (x *RollbackThreadRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_plgrpc_v1_session_service_proto_msgTypes[28]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RollbackThreadRequest.ProtoReflect.Descriptor instead.
+func (*RollbackThreadRequest) Descriptor() ([]byte, []int) {
+	return file_plgrpc_v1_session_service_proto_rawDescGZIP(), []int{28}
+}
+
+func (x *RollbackThreadRequest) GetSessionId() string {
+	if x != nil {
+		return x.SessionId
+	}
+	return ""
+}
+
+func (x *RollbackThreadRequest) GetTurnId() string {
+	if x != nil {
+		return x.TurnId
+	}
+	return ""
+}
+
+func (x *RollbackThreadRequest) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+// RollbackThreadResponse carries the thread.
+type RollbackThreadResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The thread after the call. Set by the server.
+	Thread *Thread `protobuf:"bytes,1,opt,name=thread,proto3" json:"thread,omitempty"`
+	// Number of turns that this call rolled back. Set by the server.
+	TurnCount     int64 `protobuf:"varint,2,opt,name=turn_count,json=turnCount,proto3" json:"turn_count,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RollbackThreadResponse) Reset() {
+	*x = RollbackThreadResponse{}
+	mi := &file_plgrpc_v1_session_service_proto_msgTypes[29]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RollbackThreadResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RollbackThreadResponse) ProtoMessage() {}
+
+func (x *RollbackThreadResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_plgrpc_v1_session_service_proto_msgTypes[29]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RollbackThreadResponse.ProtoReflect.Descriptor instead.
+func (*RollbackThreadResponse) Descriptor() ([]byte, []int) {
+	return file_plgrpc_v1_session_service_proto_rawDescGZIP(), []int{29}
+}
+
+func (x *RollbackThreadResponse) GetThread() *Thread {
+	if x != nil {
+		return x.Thread
+	}
+	return nil
+}
+
+func (x *RollbackThreadResponse) GetTurnCount() int64 {
+	if x != nil {
+		return x.TurnCount
+	}
+	return 0
+}
+
+// ResumeThreadRequest names the thread.
+type ResumeThreadRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The session. Set by the caller. Required.
+	SessionId string `protobuf:"bytes,1,opt,name=session_id,json=sessionId,proto3" json:"session_id,omitempty"`
+	// The thread. Set by the caller. Empty means `default`.
+	ThreadId string `protobuf:"bytes,2,opt,name=thread_id,json=threadId,proto3" json:"thread_id,omitempty"`
+	// Reason, for people. Set by the caller. At most 1,000 characters.
+	Reason        string `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ResumeThreadRequest) Reset() {
+	*x = ResumeThreadRequest{}
+	mi := &file_plgrpc_v1_session_service_proto_msgTypes[30]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ResumeThreadRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ResumeThreadRequest) ProtoMessage() {}
+
+func (x *ResumeThreadRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_plgrpc_v1_session_service_proto_msgTypes[30]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ResumeThreadRequest.ProtoReflect.Descriptor instead.
+func (*ResumeThreadRequest) Descriptor() ([]byte, []int) {
+	return file_plgrpc_v1_session_service_proto_rawDescGZIP(), []int{30}
+}
+
+func (x *ResumeThreadRequest) GetSessionId() string {
+	if x != nil {
+		return x.SessionId
+	}
+	return ""
+}
+
+func (x *ResumeThreadRequest) GetThreadId() string {
+	if x != nil {
+		return x.ThreadId
+	}
+	return ""
+}
+
+func (x *ResumeThreadRequest) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+// ResumeThreadResponse carries the state of the thread.
+type ResumeThreadResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Active turns whose pause has ended with this call. Set by the server.
+	Resumed []*Turn `protobuf:"bytes,1,rep,name=resumed,proto3" json:"resumed,omitempty"`
+	// Turns that are active or in the queue. Set by the server.
+	OpenTurns []*Turn `protobuf:"bytes,2,rep,name=open_turns,json=openTurns,proto3" json:"open_turns,omitempty"`
+	// The turn whose task waits for input. Unset if there is none. Set by the server.
+	WaitingTurn   *Turn `protobuf:"bytes,3,opt,name=waiting_turn,json=waitingTurn,proto3" json:"waiting_turn,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ResumeThreadResponse) Reset() {
+	*x = ResumeThreadResponse{}
+	mi := &file_plgrpc_v1_session_service_proto_msgTypes[31]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ResumeThreadResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ResumeThreadResponse) ProtoMessage() {}
+
+func (x *ResumeThreadResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_plgrpc_v1_session_service_proto_msgTypes[31]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ResumeThreadResponse.ProtoReflect.Descriptor instead.
+func (*ResumeThreadResponse) Descriptor() ([]byte, []int) {
+	return file_plgrpc_v1_session_service_proto_rawDescGZIP(), []int{31}
+}
+
+func (x *ResumeThreadResponse) GetResumed() []*Turn {
+	if x != nil {
+		return x.Resumed
+	}
+	return nil
+}
+
+func (x *ResumeThreadResponse) GetOpenTurns() []*Turn {
+	if x != nil {
+		return x.OpenTurns
+	}
+	return nil
+}
+
+func (x *ResumeThreadResponse) GetWaitingTurn() *Turn {
+	if x != nil {
+		return x.WaitingTurn
+	}
+	return nil
+}
+
+// StreamRuntimeEventsRequest names the session and the position of the reader.
+type StreamRuntimeEventsRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The session. Set by the caller. Required.
+	SessionId string `protobuf:"bytes,1,opt,name=session_id,json=sessionId,proto3" json:"session_id,omitempty"`
+	// `sequence` of the last event that the caller has. Set by the caller. 0 means all events.
+	AfterSequence int64 `protobuf:"varint,2,opt,name=after_sequence,json=afterSequence,proto3" json:"after_sequence,omitempty"`
+	// End the stream after the last event that exists at the time of the call. Set by the caller. Default: it does not end by itself.
+	StopAtEnd     bool `protobuf:"varint,3,opt,name=stop_at_end,json=stopAtEnd,proto3" json:"stop_at_end,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *StreamRuntimeEventsRequest) Reset() {
+	*x = StreamRuntimeEventsRequest{}
+	mi := &file_plgrpc_v1_session_service_proto_msgTypes[32]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *StreamRuntimeEventsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*StreamRuntimeEventsRequest) ProtoMessage() {}
+
+func (x *StreamRuntimeEventsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_plgrpc_v1_session_service_proto_msgTypes[32]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use StreamRuntimeEventsRequest.ProtoReflect.Descriptor instead.
+func (*StreamRuntimeEventsRequest) Descriptor() ([]byte, []int) {
+	return file_plgrpc_v1_session_service_proto_rawDescGZIP(), []int{32}
+}
+
+func (x *StreamRuntimeEventsRequest) GetSessionId() string {
+	if x != nil {
+		return x.SessionId
+	}
+	return ""
+}
+
+func (x *StreamRuntimeEventsRequest) GetAfterSequence() int64 {
+	if x != nil {
+		return x.AfterSequence
+	}
+	return 0
+}
+
+func (x *StreamRuntimeEventsRequest) GetStopAtEnd() bool {
+	if x != nil {
+		return x.StopAtEnd
+	}
+	return false
+}
+
+// StreamRuntimeEventsResponse carries the next events.
+type StreamRuntimeEventsResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Events in order. Set by the server.
+	Events        []*RuntimeEvent `protobuf:"bytes,1,rep,name=events,proto3" json:"events,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *StreamRuntimeEventsResponse) Reset() {
+	*x = StreamRuntimeEventsResponse{}
+	mi := &file_plgrpc_v1_session_service_proto_msgTypes[33]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *StreamRuntimeEventsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*StreamRuntimeEventsResponse) ProtoMessage() {}
+
+func (x *StreamRuntimeEventsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_plgrpc_v1_session_service_proto_msgTypes[33]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use StreamRuntimeEventsResponse.ProtoReflect.Descriptor instead.
+func (*StreamRuntimeEventsResponse) Descriptor() ([]byte, []int) {
+	return file_plgrpc_v1_session_service_proto_rawDescGZIP(), []int{33}
+}
+
+func (x *StreamRuntimeEventsResponse) GetEvents() []*RuntimeEvent {
+	if x != nil {
+		return x.Events
+	}
+	return nil
+}
+
+// RuntimeEvent is an event of the Agent Runtime contract. Ids that do not apply are empty. Set by the server.
+type RuntimeEvent struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Type, for instance `turn.started`.
+	Type string `protobuf:"bytes,1,opt,name=type,proto3" json:"type,omitempty"`
+	// Identifies the event.
+	EventId string `protobuf:"bytes,2,opt,name=event_id,json=eventId,proto3" json:"event_id,omitempty"`
+	// Version of the contract's schema that the event follows.
+	SchemaVersion string `protobuf:"bytes,3,opt,name=schema_version,json=schemaVersion,proto3" json:"schema_version,omitempty"`
+	// Position in the stream, ascending, with gaps.
+	Sequence int64 `protobuf:"varint,4,opt,name=sequence,proto3" json:"sequence,omitempty"`
+	// Time of the fact, UTC, microseconds.
+	Timestamp *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=timestamp,proto3" json:"timestamp,omitempty"`
+	// Installation that made the event.
+	RuntimeId string `protobuf:"bytes,6,opt,name=runtime_id,json=runtimeId,proto3" json:"runtime_id,omitempty"`
+	// Session.
+	SessionId string `protobuf:"bytes,7,opt,name=session_id,json=sessionId,proto3" json:"session_id,omitempty"`
+	// Thread.
+	ThreadId string `protobuf:"bytes,8,opt,name=thread_id,json=threadId,proto3" json:"thread_id,omitempty"`
+	// Turn.
+	TurnId string `protobuf:"bytes,9,opt,name=turn_id,json=turnId,proto3" json:"turn_id,omitempty"`
+	// Task.
+	TaskId string `protobuf:"bytes,10,opt,name=task_id,json=taskId,proto3" json:"task_id,omitempty"`
+	// Run.
+	RunId string `protobuf:"bytes,11,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
+	// Attempt.
+	AttemptId string `protobuf:"bytes,12,opt,name=attempt_id,json=attemptId,proto3" json:"attempt_id,omitempty"`
+	// Step.
+	StepId string `protobuf:"bytes,13,opt,name=step_id,json=stepId,proto3" json:"step_id,omitempty"`
+	// Tool call.
+	ToolCallId string `protobuf:"bytes,14,opt,name=tool_call_id,json=toolCallId,proto3" json:"tool_call_id,omitempty"`
+	// Pending decision of a person or a policy.
+	ActionId string `protobuf:"bytes,15,opt,name=action_id,json=actionId,proto3" json:"action_id,omitempty"`
+	// Artifact.
+	ArtifactId string `protobuf:"bytes,16,opt,name=artifact_id,json=artifactId,proto3" json:"artifact_id,omitempty"`
+	// Trace.
+	TraceId string `protobuf:"bytes,17,opt,name=trace_id,json=traceId,proto3" json:"trace_id,omitempty"`
+	// Span.
+	SpanId string `protobuf:"bytes,18,opt,name=span_id,json=spanId,proto3" json:"span_id,omitempty"`
+	// The whole event in the JSON of the contract: an object with the fields above in camelCase, all others, and `payload`.
+	EventJson     string `protobuf:"bytes,19,opt,name=event_json,json=eventJson,proto3" json:"event_json,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RuntimeEvent) Reset() {
+	*x = RuntimeEvent{}
+	mi := &file_plgrpc_v1_session_service_proto_msgTypes[34]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RuntimeEvent) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RuntimeEvent) ProtoMessage() {}
+
+func (x *RuntimeEvent) ProtoReflect() protoreflect.Message {
+	mi := &file_plgrpc_v1_session_service_proto_msgTypes[34]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RuntimeEvent.ProtoReflect.Descriptor instead.
+func (*RuntimeEvent) Descriptor() ([]byte, []int) {
+	return file_plgrpc_v1_session_service_proto_rawDescGZIP(), []int{34}
+}
+
+func (x *RuntimeEvent) GetType() string {
+	if x != nil {
+		return x.Type
+	}
+	return ""
+}
+
+func (x *RuntimeEvent) GetEventId() string {
+	if x != nil {
+		return x.EventId
+	}
+	return ""
+}
+
+func (x *RuntimeEvent) GetSchemaVersion() string {
+	if x != nil {
+		return x.SchemaVersion
+	}
+	return ""
+}
+
+func (x *RuntimeEvent) GetSequence() int64 {
+	if x != nil {
+		return x.Sequence
+	}
+	return 0
+}
+
+func (x *RuntimeEvent) GetTimestamp() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Timestamp
+	}
+	return nil
+}
+
+func (x *RuntimeEvent) GetRuntimeId() string {
+	if x != nil {
+		return x.RuntimeId
+	}
+	return ""
+}
+
+func (x *RuntimeEvent) GetSessionId() string {
+	if x != nil {
+		return x.SessionId
+	}
+	return ""
+}
+
+func (x *RuntimeEvent) GetThreadId() string {
+	if x != nil {
+		return x.ThreadId
+	}
+	return ""
+}
+
+func (x *RuntimeEvent) GetTurnId() string {
+	if x != nil {
+		return x.TurnId
+	}
+	return ""
+}
+
+func (x *RuntimeEvent) GetTaskId() string {
+	if x != nil {
+		return x.TaskId
+	}
+	return ""
+}
+
+func (x *RuntimeEvent) GetRunId() string {
+	if x != nil {
+		return x.RunId
+	}
+	return ""
+}
+
+func (x *RuntimeEvent) GetAttemptId() string {
+	if x != nil {
+		return x.AttemptId
+	}
+	return ""
+}
+
+func (x *RuntimeEvent) GetStepId() string {
+	if x != nil {
+		return x.StepId
+	}
+	return ""
+}
+
+func (x *RuntimeEvent) GetToolCallId() string {
+	if x != nil {
+		return x.ToolCallId
+	}
+	return ""
+}
+
+func (x *RuntimeEvent) GetActionId() string {
+	if x != nil {
+		return x.ActionId
+	}
+	return ""
+}
+
+func (x *RuntimeEvent) GetArtifactId() string {
+	if x != nil {
+		return x.ArtifactId
+	}
+	return ""
+}
+
+func (x *RuntimeEvent) GetTraceId() string {
+	if x != nil {
+		return x.TraceId
+	}
+	return ""
+}
+
+func (x *RuntimeEvent) GetSpanId() string {
+	if x != nil {
+		return x.SpanId
+	}
+	return ""
+}
+
+func (x *RuntimeEvent) GetEventJson() string {
+	if x != nil {
+		return x.EventJson
+	}
+	return ""
+}
+
 var File_plgrpc_v1_session_service_proto protoreflect.FileDescriptor
 
 const file_plgrpc_v1_session_service_proto_rawDesc = "" +
 	"\n" +
-	"\x1fplgrpc/v1/session_service.proto\x12\tplgrpc.v1\x1a\x1dplgrpc/v1/agent_service.proto\x1a\x15plgrpc/v1/event.proto\x1a\x17plgrpc/v1/session.proto\x1a\x1aplgrpc/v1/task_input.proto\x1a\x15plgrpc/v1/watch.proto\"p\n" +
+	"\x1fplgrpc/v1/session_service.proto\x12\tplgrpc.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1dplgrpc/v1/agent_service.proto\x1a\x15plgrpc/v1/event.proto\x1a\x17plgrpc/v1/session.proto\x1a\x14plgrpc/v1/task.proto\x1a\x1aplgrpc/v1/task_input.proto\x1a\x15plgrpc/v1/watch.proto\"p\n" +
 	"\x14CreateSessionRequest\x12\x1d\n" +
 	"\n" +
 	"session_id\x18\x01 \x01(\tR\tsessionId\x12\x14\n" +
@@ -1438,12 +2315,15 @@ const file_plgrpc_v1_session_service_proto_rawDesc = "" +
 	"\x10include_archived\x18\x03 \x01(\bR\x0fincludeArchived\"n\n" +
 	"\x14ListSessionsResponse\x12.\n" +
 	"\bsessions\x18\x01 \x03(\v2\x12.plgrpc.v1.SessionR\bsessions\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"f\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\xae\x01\n" +
 	"\x12StartThreadRequest\x12\x1d\n" +
 	"\n" +
 	"session_id\x18\x01 \x01(\tR\tsessionId\x12\x1b\n" +
 	"\tthread_id\x18\x02 \x01(\tR\bthreadId\x12\x14\n" +
-	"\x05title\x18\x03 \x01(\tR\x05title\"@\n" +
+	"\x05title\x18\x03 \x01(\tR\x05title\x12$\n" +
+	"\x0efrom_thread_id\x18\x04 \x01(\tR\ffromThreadId\x12 \n" +
+	"\ffrom_turn_id\x18\x05 \x01(\tR\n" +
+	"fromTurnId\"@\n" +
 	"\x13StartThreadResponse\x12)\n" +
 	"\x06thread\x18\x01 \x01(\v2\x11.plgrpc.v1.ThreadR\x06thread\"\xc6\x01\n" +
 	"\x11SubmitTurnRequest\x12\x1d\n" +
@@ -1498,22 +2378,103 @@ const file_plgrpc_v1_session_service_proto_rawDesc = "" +
 	"\x06events\x18\x01 \x03(\v2\x13.plgrpc.v1.RunEventR\x06events\x12>\n" +
 	"\x0esession_events\x18\x02 \x03(\v2\x17.plgrpc.v1.SessionEventR\rsessionEvents\x12%\n" +
 	"\x0efirst_position\x18\x03 \x01(\x03R\rfirstPosition\x12\x17\n" +
-	"\atask_id\x18\x04 \x01(\tR\x06taskId2\xaa\a\n" +
+	"\atask_id\x18\x04 \x01(\tR\x06taskId\"5\n" +
+	"\x14DeleteSessionRequest\x12\x1d\n" +
+	"\n" +
+	"session_id\x18\x01 \x01(\tR\tsessionId\"\xca\x01\n" +
+	"\x15DeleteSessionResponse\x12!\n" +
+	"\fthread_count\x18\x01 \x01(\x03R\vthreadCount\x12\x1d\n" +
+	"\n" +
+	"turn_count\x18\x02 \x01(\x03R\tturnCount\x12\x1d\n" +
+	"\n" +
+	"task_count\x18\x03 \x01(\x03R\ttaskCount\x12\x1f\n" +
+	"\vevent_count\x18\x04 \x01(\x03R\n" +
+	"eventCount\x12/\n" +
+	"\x06states\x18\x05 \x03(\v2\x17.plgrpc.v1.DeletedStateR\x06states\"8\n" +
+	"\fDeletedState\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
+	"\x05count\x18\x02 \x01(\x03R\x05count\"\x81\x01\n" +
+	"\x17UpdateQueuedTurnRequest\x12\x1d\n" +
+	"\n" +
+	"session_id\x18\x01 \x01(\tR\tsessionId\x12\x17\n" +
+	"\aturn_id\x18\x02 \x01(\tR\x06turnId\x12.\n" +
+	"\bmessages\x18\x03 \x03(\v2\x12.plgrpc.v1.MessageR\bmessages\"?\n" +
+	"\x18UpdateQueuedTurnResponse\x12#\n" +
+	"\x04turn\x18\x01 \x01(\v2\x0f.plgrpc.v1.TurnR\x04turn\"g\n" +
+	"\x15RollbackThreadRequest\x12\x1d\n" +
+	"\n" +
+	"session_id\x18\x01 \x01(\tR\tsessionId\x12\x17\n" +
+	"\aturn_id\x18\x02 \x01(\tR\x06turnId\x12\x16\n" +
+	"\x06reason\x18\x03 \x01(\tR\x06reason\"b\n" +
+	"\x16RollbackThreadResponse\x12)\n" +
+	"\x06thread\x18\x01 \x01(\v2\x11.plgrpc.v1.ThreadR\x06thread\x12\x1d\n" +
+	"\n" +
+	"turn_count\x18\x02 \x01(\x03R\tturnCount\"i\n" +
+	"\x13ResumeThreadRequest\x12\x1d\n" +
+	"\n" +
+	"session_id\x18\x01 \x01(\tR\tsessionId\x12\x1b\n" +
+	"\tthread_id\x18\x02 \x01(\tR\bthreadId\x12\x16\n" +
+	"\x06reason\x18\x03 \x01(\tR\x06reason\"\xa5\x01\n" +
+	"\x14ResumeThreadResponse\x12)\n" +
+	"\aresumed\x18\x01 \x03(\v2\x0f.plgrpc.v1.TurnR\aresumed\x12.\n" +
+	"\n" +
+	"open_turns\x18\x02 \x03(\v2\x0f.plgrpc.v1.TurnR\topenTurns\x122\n" +
+	"\fwaiting_turn\x18\x03 \x01(\v2\x0f.plgrpc.v1.TurnR\vwaitingTurn\"\x82\x01\n" +
+	"\x1aStreamRuntimeEventsRequest\x12\x1d\n" +
+	"\n" +
+	"session_id\x18\x01 \x01(\tR\tsessionId\x12%\n" +
+	"\x0eafter_sequence\x18\x02 \x01(\x03R\rafterSequence\x12\x1e\n" +
+	"\vstop_at_end\x18\x03 \x01(\bR\tstopAtEnd\"N\n" +
+	"\x1bStreamRuntimeEventsResponse\x12/\n" +
+	"\x06events\x18\x01 \x03(\v2\x17.plgrpc.v1.RuntimeEventR\x06events\"\xc9\x04\n" +
+	"\fRuntimeEvent\x12\x12\n" +
+	"\x04type\x18\x01 \x01(\tR\x04type\x12\x19\n" +
+	"\bevent_id\x18\x02 \x01(\tR\aeventId\x12%\n" +
+	"\x0eschema_version\x18\x03 \x01(\tR\rschemaVersion\x12\x1a\n" +
+	"\bsequence\x18\x04 \x01(\x03R\bsequence\x128\n" +
+	"\ttimestamp\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\ttimestamp\x12\x1d\n" +
+	"\n" +
+	"runtime_id\x18\x06 \x01(\tR\truntimeId\x12\x1d\n" +
+	"\n" +
+	"session_id\x18\a \x01(\tR\tsessionId\x12\x1b\n" +
+	"\tthread_id\x18\b \x01(\tR\bthreadId\x12\x17\n" +
+	"\aturn_id\x18\t \x01(\tR\x06turnId\x12\x17\n" +
+	"\atask_id\x18\n" +
+	" \x01(\tR\x06taskId\x12\x15\n" +
+	"\x06run_id\x18\v \x01(\tR\x05runId\x12\x1d\n" +
+	"\n" +
+	"attempt_id\x18\f \x01(\tR\tattemptId\x12\x17\n" +
+	"\astep_id\x18\r \x01(\tR\x06stepId\x12 \n" +
+	"\ftool_call_id\x18\x0e \x01(\tR\n" +
+	"toolCallId\x12\x1b\n" +
+	"\taction_id\x18\x0f \x01(\tR\bactionId\x12\x1f\n" +
+	"\vartifact_id\x18\x10 \x01(\tR\n" +
+	"artifactId\x12\x19\n" +
+	"\btrace_id\x18\x11 \x01(\tR\atraceId\x12\x17\n" +
+	"\aspan_id\x18\x12 \x01(\tR\x06spanId\x12\x1d\n" +
+	"\n" +
+	"event_json\x18\x13 \x01(\tR\teventJson2\xeb\n" +
+	"\n" +
 	"\x0eSessionService\x12R\n" +
 	"\rCreateSession\x12\x1f.plgrpc.v1.CreateSessionRequest\x1a .plgrpc.v1.CreateSessionResponse\x12R\n" +
 	"\rUpdateSession\x12\x1f.plgrpc.v1.UpdateSessionRequest\x1a .plgrpc.v1.UpdateSessionResponse\x12I\n" +
 	"\n" +
 	"GetSession\x12\x1c.plgrpc.v1.GetSessionRequest\x1a\x1d.plgrpc.v1.GetSessionResponse\x12O\n" +
-	"\fListSessions\x12\x1e.plgrpc.v1.ListSessionsRequest\x1a\x1f.plgrpc.v1.ListSessionsResponse\x12L\n" +
+	"\fListSessions\x12\x1e.plgrpc.v1.ListSessionsRequest\x1a\x1f.plgrpc.v1.ListSessionsResponse\x12R\n" +
+	"\rDeleteSession\x12\x1f.plgrpc.v1.DeleteSessionRequest\x1a .plgrpc.v1.DeleteSessionResponse\x12L\n" +
 	"\vStartThread\x12\x1d.plgrpc.v1.StartThreadRequest\x1a\x1e.plgrpc.v1.StartThreadResponse\x12I\n" +
 	"\n" +
 	"SubmitTurn\x12\x1c.plgrpc.v1.SubmitTurnRequest\x1a\x1d.plgrpc.v1.SubmitTurnResponse\x12K\n" +
 	"\n" +
-	"StreamTurn\x12\x1c.plgrpc.v1.StreamTurnRequest\x1a\x1d.plgrpc.v1.StreamTurnResponse0\x01\x12R\n" +
+	"StreamTurn\x12\x1c.plgrpc.v1.StreamTurnRequest\x1a\x1d.plgrpc.v1.StreamTurnResponse0\x01\x12[\n" +
+	"\x10UpdateQueuedTurn\x12\".plgrpc.v1.UpdateQueuedTurnRequest\x1a#.plgrpc.v1.UpdateQueuedTurnResponse\x12U\n" +
+	"\x0eRollbackThread\x12 .plgrpc.v1.RollbackThreadRequest\x1a!.plgrpc.v1.RollbackThreadResponse\x12O\n" +
+	"\fResumeThread\x12\x1e.plgrpc.v1.ResumeThreadRequest\x1a\x1f.plgrpc.v1.ResumeThreadResponse\x12R\n" +
 	"\rInterruptTurn\x12\x1f.plgrpc.v1.InterruptTurnRequest\x1a .plgrpc.v1.InterruptTurnResponse\x12^\n" +
 	"\x11PromoteQueuedTurn\x12#.plgrpc.v1.PromoteQueuedTurnRequest\x1a$.plgrpc.v1.PromoteQueuedTurnResponse\x12[\n" +
 	"\x10RemoveQueuedTurn\x12\".plgrpc.v1.RemoveQueuedTurnRequest\x1a#.plgrpc.v1.RemoveQueuedTurnResponse\x12]\n" +
-	"\x10SubscribeSession\x12\".plgrpc.v1.SubscribeSessionRequest\x1a#.plgrpc.v1.SubscribeSessionResponse0\x01Bc\n" +
+	"\x10SubscribeSession\x12\".plgrpc.v1.SubscribeSessionRequest\x1a#.plgrpc.v1.SubscribeSessionResponse0\x01\x12f\n" +
+	"\x13StreamRuntimeEvents\x12%.plgrpc.v1.StreamRuntimeEventsRequest\x1a&.plgrpc.v1.StreamRuntimeEventsResponse0\x01Bc\n" +
 	"\x1bio.github.protolink_grpc.v1P\x01ZBgithub.com/protolink-grpc/protolink-grpc/gen/go/plgrpc/v1;plgrpcv1b\x06proto3"
 
 var (
@@ -1528,90 +2489,123 @@ func file_plgrpc_v1_session_service_proto_rawDescGZIP() []byte {
 	return file_plgrpc_v1_session_service_proto_rawDescData
 }
 
-var file_plgrpc_v1_session_service_proto_msgTypes = make([]protoimpl.MessageInfo, 23)
+var file_plgrpc_v1_session_service_proto_msgTypes = make([]protoimpl.MessageInfo, 35)
 var file_plgrpc_v1_session_service_proto_goTypes = []any{
-	(*CreateSessionRequest)(nil),      // 0: plgrpc.v1.CreateSessionRequest
-	(*CreateSessionResponse)(nil),     // 1: plgrpc.v1.CreateSessionResponse
-	(*UpdateSessionRequest)(nil),      // 2: plgrpc.v1.UpdateSessionRequest
-	(*UpdateSessionResponse)(nil),     // 3: plgrpc.v1.UpdateSessionResponse
-	(*GetSessionRequest)(nil),         // 4: plgrpc.v1.GetSessionRequest
-	(*GetSessionResponse)(nil),        // 5: plgrpc.v1.GetSessionResponse
-	(*ListSessionsRequest)(nil),       // 6: plgrpc.v1.ListSessionsRequest
-	(*ListSessionsResponse)(nil),      // 7: plgrpc.v1.ListSessionsResponse
-	(*StartThreadRequest)(nil),        // 8: plgrpc.v1.StartThreadRequest
-	(*StartThreadResponse)(nil),       // 9: plgrpc.v1.StartThreadResponse
-	(*SubmitTurnRequest)(nil),         // 10: plgrpc.v1.SubmitTurnRequest
-	(*SubmitTurnResponse)(nil),        // 11: plgrpc.v1.SubmitTurnResponse
-	(*StreamTurnRequest)(nil),         // 12: plgrpc.v1.StreamTurnRequest
-	(*StreamTurnResponse)(nil),        // 13: plgrpc.v1.StreamTurnResponse
-	(*InterruptTurnRequest)(nil),      // 14: plgrpc.v1.InterruptTurnRequest
-	(*InterruptTurnResponse)(nil),     // 15: plgrpc.v1.InterruptTurnResponse
-	(*PromoteQueuedTurnRequest)(nil),  // 16: plgrpc.v1.PromoteQueuedTurnRequest
-	(*PromoteQueuedTurnResponse)(nil), // 17: plgrpc.v1.PromoteQueuedTurnResponse
-	(*RemoveQueuedTurnRequest)(nil),   // 18: plgrpc.v1.RemoveQueuedTurnRequest
-	(*RemoveQueuedTurnResponse)(nil),  // 19: plgrpc.v1.RemoveQueuedTurnResponse
-	(*SubscribeSessionRequest)(nil),   // 20: plgrpc.v1.SubscribeSessionRequest
-	(*SubscribeSessionResponse)(nil),  // 21: plgrpc.v1.SubscribeSessionResponse
-	(*SessionSegment)(nil),            // 22: plgrpc.v1.SessionSegment
-	(*Session)(nil),                   // 23: plgrpc.v1.Session
-	(*Turn)(nil),                      // 24: plgrpc.v1.Turn
-	(*Thread)(nil),                    // 25: plgrpc.v1.Thread
-	(*TaskInput)(nil),                 // 26: plgrpc.v1.TaskInput
-	(WhenBusy)(0),                     // 27: plgrpc.v1.WhenBusy
-	(DeltaMode)(0),                    // 28: plgrpc.v1.DeltaMode
-	(*RunEvent)(nil),                  // 29: plgrpc.v1.RunEvent
-	(*Delta)(nil),                     // 30: plgrpc.v1.Delta
-	(*WatchPosition)(nil),             // 31: plgrpc.v1.WatchPosition
-	(*SessionEvent)(nil),              // 32: plgrpc.v1.SessionEvent
+	(*CreateSessionRequest)(nil),        // 0: plgrpc.v1.CreateSessionRequest
+	(*CreateSessionResponse)(nil),       // 1: plgrpc.v1.CreateSessionResponse
+	(*UpdateSessionRequest)(nil),        // 2: plgrpc.v1.UpdateSessionRequest
+	(*UpdateSessionResponse)(nil),       // 3: plgrpc.v1.UpdateSessionResponse
+	(*GetSessionRequest)(nil),           // 4: plgrpc.v1.GetSessionRequest
+	(*GetSessionResponse)(nil),          // 5: plgrpc.v1.GetSessionResponse
+	(*ListSessionsRequest)(nil),         // 6: plgrpc.v1.ListSessionsRequest
+	(*ListSessionsResponse)(nil),        // 7: plgrpc.v1.ListSessionsResponse
+	(*StartThreadRequest)(nil),          // 8: plgrpc.v1.StartThreadRequest
+	(*StartThreadResponse)(nil),         // 9: plgrpc.v1.StartThreadResponse
+	(*SubmitTurnRequest)(nil),           // 10: plgrpc.v1.SubmitTurnRequest
+	(*SubmitTurnResponse)(nil),          // 11: plgrpc.v1.SubmitTurnResponse
+	(*StreamTurnRequest)(nil),           // 12: plgrpc.v1.StreamTurnRequest
+	(*StreamTurnResponse)(nil),          // 13: plgrpc.v1.StreamTurnResponse
+	(*InterruptTurnRequest)(nil),        // 14: plgrpc.v1.InterruptTurnRequest
+	(*InterruptTurnResponse)(nil),       // 15: plgrpc.v1.InterruptTurnResponse
+	(*PromoteQueuedTurnRequest)(nil),    // 16: plgrpc.v1.PromoteQueuedTurnRequest
+	(*PromoteQueuedTurnResponse)(nil),   // 17: plgrpc.v1.PromoteQueuedTurnResponse
+	(*RemoveQueuedTurnRequest)(nil),     // 18: plgrpc.v1.RemoveQueuedTurnRequest
+	(*RemoveQueuedTurnResponse)(nil),    // 19: plgrpc.v1.RemoveQueuedTurnResponse
+	(*SubscribeSessionRequest)(nil),     // 20: plgrpc.v1.SubscribeSessionRequest
+	(*SubscribeSessionResponse)(nil),    // 21: plgrpc.v1.SubscribeSessionResponse
+	(*SessionSegment)(nil),              // 22: plgrpc.v1.SessionSegment
+	(*DeleteSessionRequest)(nil),        // 23: plgrpc.v1.DeleteSessionRequest
+	(*DeleteSessionResponse)(nil),       // 24: plgrpc.v1.DeleteSessionResponse
+	(*DeletedState)(nil),                // 25: plgrpc.v1.DeletedState
+	(*UpdateQueuedTurnRequest)(nil),     // 26: plgrpc.v1.UpdateQueuedTurnRequest
+	(*UpdateQueuedTurnResponse)(nil),    // 27: plgrpc.v1.UpdateQueuedTurnResponse
+	(*RollbackThreadRequest)(nil),       // 28: plgrpc.v1.RollbackThreadRequest
+	(*RollbackThreadResponse)(nil),      // 29: plgrpc.v1.RollbackThreadResponse
+	(*ResumeThreadRequest)(nil),         // 30: plgrpc.v1.ResumeThreadRequest
+	(*ResumeThreadResponse)(nil),        // 31: plgrpc.v1.ResumeThreadResponse
+	(*StreamRuntimeEventsRequest)(nil),  // 32: plgrpc.v1.StreamRuntimeEventsRequest
+	(*StreamRuntimeEventsResponse)(nil), // 33: plgrpc.v1.StreamRuntimeEventsResponse
+	(*RuntimeEvent)(nil),                // 34: plgrpc.v1.RuntimeEvent
+	(*Session)(nil),                     // 35: plgrpc.v1.Session
+	(*Turn)(nil),                        // 36: plgrpc.v1.Turn
+	(*Thread)(nil),                      // 37: plgrpc.v1.Thread
+	(*TaskInput)(nil),                   // 38: plgrpc.v1.TaskInput
+	(WhenBusy)(0),                       // 39: plgrpc.v1.WhenBusy
+	(DeltaMode)(0),                      // 40: plgrpc.v1.DeltaMode
+	(*RunEvent)(nil),                    // 41: plgrpc.v1.RunEvent
+	(*Delta)(nil),                       // 42: plgrpc.v1.Delta
+	(*WatchPosition)(nil),               // 43: plgrpc.v1.WatchPosition
+	(*SessionEvent)(nil),                // 44: plgrpc.v1.SessionEvent
+	(*Message)(nil),                     // 45: plgrpc.v1.Message
+	(*timestamppb.Timestamp)(nil),       // 46: google.protobuf.Timestamp
 }
 var file_plgrpc_v1_session_service_proto_depIdxs = []int32{
-	23, // 0: plgrpc.v1.CreateSessionResponse.session:type_name -> plgrpc.v1.Session
-	23, // 1: plgrpc.v1.UpdateSessionResponse.session:type_name -> plgrpc.v1.Session
-	23, // 2: plgrpc.v1.GetSessionResponse.session:type_name -> plgrpc.v1.Session
-	24, // 3: plgrpc.v1.GetSessionResponse.turns:type_name -> plgrpc.v1.Turn
-	23, // 4: plgrpc.v1.ListSessionsResponse.sessions:type_name -> plgrpc.v1.Session
-	25, // 5: plgrpc.v1.StartThreadResponse.thread:type_name -> plgrpc.v1.Thread
-	26, // 6: plgrpc.v1.SubmitTurnRequest.input:type_name -> plgrpc.v1.TaskInput
-	27, // 7: plgrpc.v1.SubmitTurnRequest.when_busy:type_name -> plgrpc.v1.WhenBusy
-	24, // 8: plgrpc.v1.SubmitTurnResponse.turn:type_name -> plgrpc.v1.Turn
-	28, // 9: plgrpc.v1.StreamTurnRequest.deltas:type_name -> plgrpc.v1.DeltaMode
-	29, // 10: plgrpc.v1.StreamTurnResponse.events:type_name -> plgrpc.v1.RunEvent
-	30, // 11: plgrpc.v1.StreamTurnResponse.deltas:type_name -> plgrpc.v1.Delta
-	31, // 12: plgrpc.v1.StreamTurnResponse.position:type_name -> plgrpc.v1.WatchPosition
-	24, // 13: plgrpc.v1.InterruptTurnResponse.turns:type_name -> plgrpc.v1.Turn
-	24, // 14: plgrpc.v1.PromoteQueuedTurnResponse.turn:type_name -> plgrpc.v1.Turn
-	24, // 15: plgrpc.v1.RemoveQueuedTurnResponse.turn:type_name -> plgrpc.v1.Turn
+	35, // 0: plgrpc.v1.CreateSessionResponse.session:type_name -> plgrpc.v1.Session
+	35, // 1: plgrpc.v1.UpdateSessionResponse.session:type_name -> plgrpc.v1.Session
+	35, // 2: plgrpc.v1.GetSessionResponse.session:type_name -> plgrpc.v1.Session
+	36, // 3: plgrpc.v1.GetSessionResponse.turns:type_name -> plgrpc.v1.Turn
+	35, // 4: plgrpc.v1.ListSessionsResponse.sessions:type_name -> plgrpc.v1.Session
+	37, // 5: plgrpc.v1.StartThreadResponse.thread:type_name -> plgrpc.v1.Thread
+	38, // 6: plgrpc.v1.SubmitTurnRequest.input:type_name -> plgrpc.v1.TaskInput
+	39, // 7: plgrpc.v1.SubmitTurnRequest.when_busy:type_name -> plgrpc.v1.WhenBusy
+	36, // 8: plgrpc.v1.SubmitTurnResponse.turn:type_name -> plgrpc.v1.Turn
+	40, // 9: plgrpc.v1.StreamTurnRequest.deltas:type_name -> plgrpc.v1.DeltaMode
+	41, // 10: plgrpc.v1.StreamTurnResponse.events:type_name -> plgrpc.v1.RunEvent
+	42, // 11: plgrpc.v1.StreamTurnResponse.deltas:type_name -> plgrpc.v1.Delta
+	43, // 12: plgrpc.v1.StreamTurnResponse.position:type_name -> plgrpc.v1.WatchPosition
+	36, // 13: plgrpc.v1.InterruptTurnResponse.turns:type_name -> plgrpc.v1.Turn
+	36, // 14: plgrpc.v1.PromoteQueuedTurnResponse.turn:type_name -> plgrpc.v1.Turn
+	36, // 15: plgrpc.v1.RemoveQueuedTurnResponse.turn:type_name -> plgrpc.v1.Turn
 	22, // 16: plgrpc.v1.SubscribeSessionResponse.segments:type_name -> plgrpc.v1.SessionSegment
-	31, // 17: plgrpc.v1.SubscribeSessionResponse.position:type_name -> plgrpc.v1.WatchPosition
-	29, // 18: plgrpc.v1.SessionSegment.events:type_name -> plgrpc.v1.RunEvent
-	32, // 19: plgrpc.v1.SessionSegment.session_events:type_name -> plgrpc.v1.SessionEvent
-	0,  // 20: plgrpc.v1.SessionService.CreateSession:input_type -> plgrpc.v1.CreateSessionRequest
-	2,  // 21: plgrpc.v1.SessionService.UpdateSession:input_type -> plgrpc.v1.UpdateSessionRequest
-	4,  // 22: plgrpc.v1.SessionService.GetSession:input_type -> plgrpc.v1.GetSessionRequest
-	6,  // 23: plgrpc.v1.SessionService.ListSessions:input_type -> plgrpc.v1.ListSessionsRequest
-	8,  // 24: plgrpc.v1.SessionService.StartThread:input_type -> plgrpc.v1.StartThreadRequest
-	10, // 25: plgrpc.v1.SessionService.SubmitTurn:input_type -> plgrpc.v1.SubmitTurnRequest
-	12, // 26: plgrpc.v1.SessionService.StreamTurn:input_type -> plgrpc.v1.StreamTurnRequest
-	14, // 27: plgrpc.v1.SessionService.InterruptTurn:input_type -> plgrpc.v1.InterruptTurnRequest
-	16, // 28: plgrpc.v1.SessionService.PromoteQueuedTurn:input_type -> plgrpc.v1.PromoteQueuedTurnRequest
-	18, // 29: plgrpc.v1.SessionService.RemoveQueuedTurn:input_type -> plgrpc.v1.RemoveQueuedTurnRequest
-	20, // 30: plgrpc.v1.SessionService.SubscribeSession:input_type -> plgrpc.v1.SubscribeSessionRequest
-	1,  // 31: plgrpc.v1.SessionService.CreateSession:output_type -> plgrpc.v1.CreateSessionResponse
-	3,  // 32: plgrpc.v1.SessionService.UpdateSession:output_type -> plgrpc.v1.UpdateSessionResponse
-	5,  // 33: plgrpc.v1.SessionService.GetSession:output_type -> plgrpc.v1.GetSessionResponse
-	7,  // 34: plgrpc.v1.SessionService.ListSessions:output_type -> plgrpc.v1.ListSessionsResponse
-	9,  // 35: plgrpc.v1.SessionService.StartThread:output_type -> plgrpc.v1.StartThreadResponse
-	11, // 36: plgrpc.v1.SessionService.SubmitTurn:output_type -> plgrpc.v1.SubmitTurnResponse
-	13, // 37: plgrpc.v1.SessionService.StreamTurn:output_type -> plgrpc.v1.StreamTurnResponse
-	15, // 38: plgrpc.v1.SessionService.InterruptTurn:output_type -> plgrpc.v1.InterruptTurnResponse
-	17, // 39: plgrpc.v1.SessionService.PromoteQueuedTurn:output_type -> plgrpc.v1.PromoteQueuedTurnResponse
-	19, // 40: plgrpc.v1.SessionService.RemoveQueuedTurn:output_type -> plgrpc.v1.RemoveQueuedTurnResponse
-	21, // 41: plgrpc.v1.SessionService.SubscribeSession:output_type -> plgrpc.v1.SubscribeSessionResponse
-	31, // [31:42] is the sub-list for method output_type
-	20, // [20:31] is the sub-list for method input_type
-	20, // [20:20] is the sub-list for extension type_name
-	20, // [20:20] is the sub-list for extension extendee
-	0,  // [0:20] is the sub-list for field type_name
+	43, // 17: plgrpc.v1.SubscribeSessionResponse.position:type_name -> plgrpc.v1.WatchPosition
+	41, // 18: plgrpc.v1.SessionSegment.events:type_name -> plgrpc.v1.RunEvent
+	44, // 19: plgrpc.v1.SessionSegment.session_events:type_name -> plgrpc.v1.SessionEvent
+	25, // 20: plgrpc.v1.DeleteSessionResponse.states:type_name -> plgrpc.v1.DeletedState
+	45, // 21: plgrpc.v1.UpdateQueuedTurnRequest.messages:type_name -> plgrpc.v1.Message
+	36, // 22: plgrpc.v1.UpdateQueuedTurnResponse.turn:type_name -> plgrpc.v1.Turn
+	37, // 23: plgrpc.v1.RollbackThreadResponse.thread:type_name -> plgrpc.v1.Thread
+	36, // 24: plgrpc.v1.ResumeThreadResponse.resumed:type_name -> plgrpc.v1.Turn
+	36, // 25: plgrpc.v1.ResumeThreadResponse.open_turns:type_name -> plgrpc.v1.Turn
+	36, // 26: plgrpc.v1.ResumeThreadResponse.waiting_turn:type_name -> plgrpc.v1.Turn
+	34, // 27: plgrpc.v1.StreamRuntimeEventsResponse.events:type_name -> plgrpc.v1.RuntimeEvent
+	46, // 28: plgrpc.v1.RuntimeEvent.timestamp:type_name -> google.protobuf.Timestamp
+	0,  // 29: plgrpc.v1.SessionService.CreateSession:input_type -> plgrpc.v1.CreateSessionRequest
+	2,  // 30: plgrpc.v1.SessionService.UpdateSession:input_type -> plgrpc.v1.UpdateSessionRequest
+	4,  // 31: plgrpc.v1.SessionService.GetSession:input_type -> plgrpc.v1.GetSessionRequest
+	6,  // 32: plgrpc.v1.SessionService.ListSessions:input_type -> plgrpc.v1.ListSessionsRequest
+	23, // 33: plgrpc.v1.SessionService.DeleteSession:input_type -> plgrpc.v1.DeleteSessionRequest
+	8,  // 34: plgrpc.v1.SessionService.StartThread:input_type -> plgrpc.v1.StartThreadRequest
+	10, // 35: plgrpc.v1.SessionService.SubmitTurn:input_type -> plgrpc.v1.SubmitTurnRequest
+	12, // 36: plgrpc.v1.SessionService.StreamTurn:input_type -> plgrpc.v1.StreamTurnRequest
+	26, // 37: plgrpc.v1.SessionService.UpdateQueuedTurn:input_type -> plgrpc.v1.UpdateQueuedTurnRequest
+	28, // 38: plgrpc.v1.SessionService.RollbackThread:input_type -> plgrpc.v1.RollbackThreadRequest
+	30, // 39: plgrpc.v1.SessionService.ResumeThread:input_type -> plgrpc.v1.ResumeThreadRequest
+	14, // 40: plgrpc.v1.SessionService.InterruptTurn:input_type -> plgrpc.v1.InterruptTurnRequest
+	16, // 41: plgrpc.v1.SessionService.PromoteQueuedTurn:input_type -> plgrpc.v1.PromoteQueuedTurnRequest
+	18, // 42: plgrpc.v1.SessionService.RemoveQueuedTurn:input_type -> plgrpc.v1.RemoveQueuedTurnRequest
+	20, // 43: plgrpc.v1.SessionService.SubscribeSession:input_type -> plgrpc.v1.SubscribeSessionRequest
+	32, // 44: plgrpc.v1.SessionService.StreamRuntimeEvents:input_type -> plgrpc.v1.StreamRuntimeEventsRequest
+	1,  // 45: plgrpc.v1.SessionService.CreateSession:output_type -> plgrpc.v1.CreateSessionResponse
+	3,  // 46: plgrpc.v1.SessionService.UpdateSession:output_type -> plgrpc.v1.UpdateSessionResponse
+	5,  // 47: plgrpc.v1.SessionService.GetSession:output_type -> plgrpc.v1.GetSessionResponse
+	7,  // 48: plgrpc.v1.SessionService.ListSessions:output_type -> plgrpc.v1.ListSessionsResponse
+	24, // 49: plgrpc.v1.SessionService.DeleteSession:output_type -> plgrpc.v1.DeleteSessionResponse
+	9,  // 50: plgrpc.v1.SessionService.StartThread:output_type -> plgrpc.v1.StartThreadResponse
+	11, // 51: plgrpc.v1.SessionService.SubmitTurn:output_type -> plgrpc.v1.SubmitTurnResponse
+	13, // 52: plgrpc.v1.SessionService.StreamTurn:output_type -> plgrpc.v1.StreamTurnResponse
+	27, // 53: plgrpc.v1.SessionService.UpdateQueuedTurn:output_type -> plgrpc.v1.UpdateQueuedTurnResponse
+	29, // 54: plgrpc.v1.SessionService.RollbackThread:output_type -> plgrpc.v1.RollbackThreadResponse
+	31, // 55: plgrpc.v1.SessionService.ResumeThread:output_type -> plgrpc.v1.ResumeThreadResponse
+	15, // 56: plgrpc.v1.SessionService.InterruptTurn:output_type -> plgrpc.v1.InterruptTurnResponse
+	17, // 57: plgrpc.v1.SessionService.PromoteQueuedTurn:output_type -> plgrpc.v1.PromoteQueuedTurnResponse
+	19, // 58: plgrpc.v1.SessionService.RemoveQueuedTurn:output_type -> plgrpc.v1.RemoveQueuedTurnResponse
+	21, // 59: plgrpc.v1.SessionService.SubscribeSession:output_type -> plgrpc.v1.SubscribeSessionResponse
+	33, // 60: plgrpc.v1.SessionService.StreamRuntimeEvents:output_type -> plgrpc.v1.StreamRuntimeEventsResponse
+	45, // [45:61] is the sub-list for method output_type
+	29, // [29:45] is the sub-list for method input_type
+	29, // [29:29] is the sub-list for extension type_name
+	29, // [29:29] is the sub-list for extension extendee
+	0,  // [0:29] is the sub-list for field type_name
 }
 
 func init() { file_plgrpc_v1_session_service_proto_init() }
@@ -1622,6 +2616,7 @@ func file_plgrpc_v1_session_service_proto_init() {
 	file_plgrpc_v1_agent_service_proto_init()
 	file_plgrpc_v1_event_proto_init()
 	file_plgrpc_v1_session_proto_init()
+	file_plgrpc_v1_task_proto_init()
 	file_plgrpc_v1_task_input_proto_init()
 	file_plgrpc_v1_watch_proto_init()
 	file_plgrpc_v1_session_service_proto_msgTypes[2].OneofWrappers = []any{}
@@ -1631,7 +2626,7 @@ func file_plgrpc_v1_session_service_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_plgrpc_v1_session_service_proto_rawDesc), len(file_plgrpc_v1_session_service_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   23,
+			NumMessages:   35,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

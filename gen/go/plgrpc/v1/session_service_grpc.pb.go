@@ -21,29 +21,34 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	SessionService_CreateSession_FullMethodName     = "/plgrpc.v1.SessionService/CreateSession"
-	SessionService_UpdateSession_FullMethodName     = "/plgrpc.v1.SessionService/UpdateSession"
-	SessionService_GetSession_FullMethodName        = "/plgrpc.v1.SessionService/GetSession"
-	SessionService_ListSessions_FullMethodName      = "/plgrpc.v1.SessionService/ListSessions"
-	SessionService_StartThread_FullMethodName       = "/plgrpc.v1.SessionService/StartThread"
-	SessionService_SubmitTurn_FullMethodName        = "/plgrpc.v1.SessionService/SubmitTurn"
-	SessionService_StreamTurn_FullMethodName        = "/plgrpc.v1.SessionService/StreamTurn"
-	SessionService_InterruptTurn_FullMethodName     = "/plgrpc.v1.SessionService/InterruptTurn"
-	SessionService_PromoteQueuedTurn_FullMethodName = "/plgrpc.v1.SessionService/PromoteQueuedTurn"
-	SessionService_RemoveQueuedTurn_FullMethodName  = "/plgrpc.v1.SessionService/RemoveQueuedTurn"
-	SessionService_SubscribeSession_FullMethodName  = "/plgrpc.v1.SessionService/SubscribeSession"
+	SessionService_CreateSession_FullMethodName       = "/plgrpc.v1.SessionService/CreateSession"
+	SessionService_UpdateSession_FullMethodName       = "/plgrpc.v1.SessionService/UpdateSession"
+	SessionService_GetSession_FullMethodName          = "/plgrpc.v1.SessionService/GetSession"
+	SessionService_ListSessions_FullMethodName        = "/plgrpc.v1.SessionService/ListSessions"
+	SessionService_DeleteSession_FullMethodName       = "/plgrpc.v1.SessionService/DeleteSession"
+	SessionService_StartThread_FullMethodName         = "/plgrpc.v1.SessionService/StartThread"
+	SessionService_SubmitTurn_FullMethodName          = "/plgrpc.v1.SessionService/SubmitTurn"
+	SessionService_StreamTurn_FullMethodName          = "/plgrpc.v1.SessionService/StreamTurn"
+	SessionService_UpdateQueuedTurn_FullMethodName    = "/plgrpc.v1.SessionService/UpdateQueuedTurn"
+	SessionService_RollbackThread_FullMethodName      = "/plgrpc.v1.SessionService/RollbackThread"
+	SessionService_ResumeThread_FullMethodName        = "/plgrpc.v1.SessionService/ResumeThread"
+	SessionService_InterruptTurn_FullMethodName       = "/plgrpc.v1.SessionService/InterruptTurn"
+	SessionService_PromoteQueuedTurn_FullMethodName   = "/plgrpc.v1.SessionService/PromoteQueuedTurn"
+	SessionService_RemoveQueuedTurn_FullMethodName    = "/plgrpc.v1.SessionService/RemoveQueuedTurn"
+	SessionService_SubscribeSession_FullMethodName    = "/plgrpc.v1.SessionService/SubscribeSession"
+	SessionService_StreamRuntimeEvents_FullMethodName = "/plgrpc.v1.SessionService/StreamRuntimeEvents"
 )
 
 // SessionServiceClient is the client API for SessionService service.
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// SessionService keeps the inputs of a conversation in order and streams everything that happens in it. It is made for hosts and chat
-// front ends.
+// SessionService keeps the inputs of a conversation in order and streams everything that happens in it. It is made for hosts and
+// chat front ends.
 //
 // A session belongs to the principal that created it; for every other principal it does not exist. A task that is sent with a
-// `session_id`, or over A2A with a `contextId`, belongs to the thread `default` of that session, which is created if necessary. Size
-// limits and errors are those of AgentService.
+// `session_id`, or over A2A with a `contextId`, belongs to the thread `default` of that session, which is created if necessary.
+// Size limits and errors are those of AgentService.
 type SessionServiceClient interface {
 	// CreateSession creates a session. Repeating the call with the same `session_id` returns the existing session unchanged.
 	//
@@ -61,10 +66,18 @@ type SessionServiceClient interface {
 	//
 	// Errors: INVALID_ARGUMENT/INVALID_ARGUMENT.
 	ListSessions(ctx context.Context, in *ListSessionsRequest, opts ...grpc.CallOption) (*ListSessionsResponse, error)
-	// StartThread starts a thread with an empty conversation in a session, which is created if necessary. Repeating the call with the same
-	// `thread_id` returns the existing thread unchanged. A session has at most 1,000 threads.
+	// DeleteSession deletes a session with its threads, turns and tasks, the logs of these tasks, and the stored state of the agent
+	// for the session. Open turns are canceled first. If a run does not stop in time, the call fails with
+	// FAILED_PRECONDITION/THREAD_BUSY and can be repeated.
 	//
-	// Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, RESOURCE_EXHAUSTED/RESOURCE_EXHAUSTED.
+	// Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/SESSION_NOT_FOUND, FAILED_PRECONDITION/THREAD_BUSY.
+	DeleteSession(ctx context.Context, in *DeleteSessionRequest, opts ...grpc.CallOption) (*DeleteSessionResponse, error)
+	// StartThread starts a thread in a session, which is created if necessary. Its conversation is empty, or that of another thread
+	// up to a turn. Repeating the call with the same `thread_id` returns the existing thread unchanged. A session has at most 1,000
+	// threads.
+	//
+	// Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, RESOURCE_EXHAUSTED/RESOURCE_EXHAUSTED, NOT_FOUND/THREAD_NOT_FOUND,
+	// NOT_FOUND/TURN_NOT_FOUND.
 	StartThread(ctx context.Context, in *StartThreadRequest, opts ...grpc.CallOption) (*StartThreadResponse, error)
 	// SubmitTurn accepts an input and responds when it is in the log, before any work begins. The session is created if necessary.
 	//
@@ -72,14 +85,30 @@ type SessionServiceClient interface {
 	// the first call; its other fields are ignored.
 	// Errors: those of SendTask, FAILED_PRECONDITION/THREAD_BUSY, NOT_FOUND/THREAD_NOT_FOUND.
 	SubmitTurn(ctx context.Context, in *SubmitTurnRequest, opts ...grpc.CallOption) (*SubmitTurnResponse, error)
-	// StreamTurn streams the events of a turn as StreamTask does, also of a turn that has not started. It ends when the turn has ended.
+	// StreamTurn streams the events of a turn as StreamTask does, also of a turn that has not started. It ends when the turn has
+	// ended.
 	//
 	// Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/SESSION_NOT_FOUND, NOT_FOUND/TURN_NOT_FOUND,
 	// OUT_OF_RANGE/SEQUENCE_OUT_OF_RANGE.
 	StreamTurn(ctx context.Context, in *StreamTurnRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[StreamTurnResponse], error)
-	// InterruptTurn cancels the active turns of a thread and its task that waits for input, or one turn. The response has the turns that
-	// were open, after the call; it is empty if there was nothing to interrupt. The cancellation is in the logs before the work is
-	// stopped.
+	// UpdateQueuedTurn replaces the input of a queued turn.
+	//
+	// Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/SESSION_NOT_FOUND, NOT_FOUND/TURN_NOT_FOUND,
+	// FAILED_PRECONDITION/TURN_NOT_QUEUED.
+	UpdateQueuedTurn(ctx context.Context, in *UpdateQueuedTurnRequest, opts ...grpc.CallOption) (*UpdateQueuedTurnResponse, error)
+	// RollbackThread takes a turn and all later ones out of the conversation of a thread. Active turns among them are canceled.
+	// Nothing is deleted: Turn.rolled_back marks them. Queued turns stay in the queue. Repeating the call changes nothing.
+	//
+	// Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/SESSION_NOT_FOUND, NOT_FOUND/THREAD_NOT_FOUND, NOT_FOUND/TURN_NOT_FOUND.
+	RollbackThread(ctx context.Context, in *RollbackThreadRequest, opts ...grpc.CallOption) (*RollbackThreadResponse, error)
+	// ResumeThread ends the pause of the active turns of a thread, and returns what the thread still waits for. A thread continues by
+	// itself after a restart.
+	//
+	// Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/SESSION_NOT_FOUND, NOT_FOUND/THREAD_NOT_FOUND.
+	ResumeThread(ctx context.Context, in *ResumeThreadRequest, opts ...grpc.CallOption) (*ResumeThreadResponse, error)
+	// InterruptTurn cancels the active turns of a thread and its task that waits for input, or one turn. The response has the turns
+	// that were open, after the call; it is empty if there was nothing to interrupt. The cancellation is in the logs before the work
+	// is stopped.
 	//
 	// Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/SESSION_NOT_FOUND, NOT_FOUND/THREAD_NOT_FOUND, NOT_FOUND/TURN_NOT_FOUND.
 	InterruptTurn(ctx context.Context, in *InterruptTurnRequest, opts ...grpc.CallOption) (*InterruptTurnResponse, error)
@@ -98,6 +127,10 @@ type SessionServiceClient interface {
 	//
 	// Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/SESSION_NOT_FOUND, OUT_OF_RANGE/SEQUENCE_OUT_OF_RANGE.
 	SubscribeSession(ctx context.Context, in *SubscribeSessionRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[SubscribeSessionResponse], error)
+	// StreamRuntimeEvents streams the same facts as events of the Agent Runtime contract.
+	//
+	// Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/SESSION_NOT_FOUND, OUT_OF_RANGE/SEQUENCE_OUT_OF_RANGE.
+	StreamRuntimeEvents(ctx context.Context, in *StreamRuntimeEventsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[StreamRuntimeEventsResponse], error)
 }
 
 type sessionServiceClient struct {
@@ -148,6 +181,16 @@ func (c *sessionServiceClient) ListSessions(ctx context.Context, in *ListSession
 	return out, nil
 }
 
+func (c *sessionServiceClient) DeleteSession(ctx context.Context, in *DeleteSessionRequest, opts ...grpc.CallOption) (*DeleteSessionResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(DeleteSessionResponse)
+	err := c.cc.Invoke(ctx, SessionService_DeleteSession_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *sessionServiceClient) StartThread(ctx context.Context, in *StartThreadRequest, opts ...grpc.CallOption) (*StartThreadResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(StartThreadResponse)
@@ -186,6 +229,36 @@ func (c *sessionServiceClient) StreamTurn(ctx context.Context, in *StreamTurnReq
 
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type SessionService_StreamTurnClient = grpc.ServerStreamingClient[StreamTurnResponse]
+
+func (c *sessionServiceClient) UpdateQueuedTurn(ctx context.Context, in *UpdateQueuedTurnRequest, opts ...grpc.CallOption) (*UpdateQueuedTurnResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(UpdateQueuedTurnResponse)
+	err := c.cc.Invoke(ctx, SessionService_UpdateQueuedTurn_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *sessionServiceClient) RollbackThread(ctx context.Context, in *RollbackThreadRequest, opts ...grpc.CallOption) (*RollbackThreadResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(RollbackThreadResponse)
+	err := c.cc.Invoke(ctx, SessionService_RollbackThread_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *sessionServiceClient) ResumeThread(ctx context.Context, in *ResumeThreadRequest, opts ...grpc.CallOption) (*ResumeThreadResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ResumeThreadResponse)
+	err := c.cc.Invoke(ctx, SessionService_ResumeThread_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
 
 func (c *sessionServiceClient) InterruptTurn(ctx context.Context, in *InterruptTurnRequest, opts ...grpc.CallOption) (*InterruptTurnResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
@@ -236,16 +309,35 @@ func (c *sessionServiceClient) SubscribeSession(ctx context.Context, in *Subscri
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type SessionService_SubscribeSessionClient = grpc.ServerStreamingClient[SubscribeSessionResponse]
 
+func (c *sessionServiceClient) StreamRuntimeEvents(ctx context.Context, in *StreamRuntimeEventsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[StreamRuntimeEventsResponse], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &SessionService_ServiceDesc.Streams[2], SessionService_StreamRuntimeEvents_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[StreamRuntimeEventsRequest, StreamRuntimeEventsResponse]{ClientStream: stream}
+	if err := x.ClientStream.SendMsg(in); err != nil {
+		return nil, err
+	}
+	if err := x.ClientStream.CloseSend(); err != nil {
+		return nil, err
+	}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type SessionService_StreamRuntimeEventsClient = grpc.ServerStreamingClient[StreamRuntimeEventsResponse]
+
 // SessionServiceServer is the server API for SessionService service.
 // All implementations must embed UnimplementedSessionServiceServer
 // for forward compatibility.
 //
-// SessionService keeps the inputs of a conversation in order and streams everything that happens in it. It is made for hosts and chat
-// front ends.
+// SessionService keeps the inputs of a conversation in order and streams everything that happens in it. It is made for hosts and
+// chat front ends.
 //
 // A session belongs to the principal that created it; for every other principal it does not exist. A task that is sent with a
-// `session_id`, or over A2A with a `contextId`, belongs to the thread `default` of that session, which is created if necessary. Size
-// limits and errors are those of AgentService.
+// `session_id`, or over A2A with a `contextId`, belongs to the thread `default` of that session, which is created if necessary.
+// Size limits and errors are those of AgentService.
 type SessionServiceServer interface {
 	// CreateSession creates a session. Repeating the call with the same `session_id` returns the existing session unchanged.
 	//
@@ -263,10 +355,18 @@ type SessionServiceServer interface {
 	//
 	// Errors: INVALID_ARGUMENT/INVALID_ARGUMENT.
 	ListSessions(context.Context, *ListSessionsRequest) (*ListSessionsResponse, error)
-	// StartThread starts a thread with an empty conversation in a session, which is created if necessary. Repeating the call with the same
-	// `thread_id` returns the existing thread unchanged. A session has at most 1,000 threads.
+	// DeleteSession deletes a session with its threads, turns and tasks, the logs of these tasks, and the stored state of the agent
+	// for the session. Open turns are canceled first. If a run does not stop in time, the call fails with
+	// FAILED_PRECONDITION/THREAD_BUSY and can be repeated.
 	//
-	// Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, RESOURCE_EXHAUSTED/RESOURCE_EXHAUSTED.
+	// Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/SESSION_NOT_FOUND, FAILED_PRECONDITION/THREAD_BUSY.
+	DeleteSession(context.Context, *DeleteSessionRequest) (*DeleteSessionResponse, error)
+	// StartThread starts a thread in a session, which is created if necessary. Its conversation is empty, or that of another thread
+	// up to a turn. Repeating the call with the same `thread_id` returns the existing thread unchanged. A session has at most 1,000
+	// threads.
+	//
+	// Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, RESOURCE_EXHAUSTED/RESOURCE_EXHAUSTED, NOT_FOUND/THREAD_NOT_FOUND,
+	// NOT_FOUND/TURN_NOT_FOUND.
 	StartThread(context.Context, *StartThreadRequest) (*StartThreadResponse, error)
 	// SubmitTurn accepts an input and responds when it is in the log, before any work begins. The session is created if necessary.
 	//
@@ -274,14 +374,30 @@ type SessionServiceServer interface {
 	// the first call; its other fields are ignored.
 	// Errors: those of SendTask, FAILED_PRECONDITION/THREAD_BUSY, NOT_FOUND/THREAD_NOT_FOUND.
 	SubmitTurn(context.Context, *SubmitTurnRequest) (*SubmitTurnResponse, error)
-	// StreamTurn streams the events of a turn as StreamTask does, also of a turn that has not started. It ends when the turn has ended.
+	// StreamTurn streams the events of a turn as StreamTask does, also of a turn that has not started. It ends when the turn has
+	// ended.
 	//
 	// Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/SESSION_NOT_FOUND, NOT_FOUND/TURN_NOT_FOUND,
 	// OUT_OF_RANGE/SEQUENCE_OUT_OF_RANGE.
 	StreamTurn(*StreamTurnRequest, grpc.ServerStreamingServer[StreamTurnResponse]) error
-	// InterruptTurn cancels the active turns of a thread and its task that waits for input, or one turn. The response has the turns that
-	// were open, after the call; it is empty if there was nothing to interrupt. The cancellation is in the logs before the work is
-	// stopped.
+	// UpdateQueuedTurn replaces the input of a queued turn.
+	//
+	// Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/SESSION_NOT_FOUND, NOT_FOUND/TURN_NOT_FOUND,
+	// FAILED_PRECONDITION/TURN_NOT_QUEUED.
+	UpdateQueuedTurn(context.Context, *UpdateQueuedTurnRequest) (*UpdateQueuedTurnResponse, error)
+	// RollbackThread takes a turn and all later ones out of the conversation of a thread. Active turns among them are canceled.
+	// Nothing is deleted: Turn.rolled_back marks them. Queued turns stay in the queue. Repeating the call changes nothing.
+	//
+	// Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/SESSION_NOT_FOUND, NOT_FOUND/THREAD_NOT_FOUND, NOT_FOUND/TURN_NOT_FOUND.
+	RollbackThread(context.Context, *RollbackThreadRequest) (*RollbackThreadResponse, error)
+	// ResumeThread ends the pause of the active turns of a thread, and returns what the thread still waits for. A thread continues by
+	// itself after a restart.
+	//
+	// Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/SESSION_NOT_FOUND, NOT_FOUND/THREAD_NOT_FOUND.
+	ResumeThread(context.Context, *ResumeThreadRequest) (*ResumeThreadResponse, error)
+	// InterruptTurn cancels the active turns of a thread and its task that waits for input, or one turn. The response has the turns
+	// that were open, after the call; it is empty if there was nothing to interrupt. The cancellation is in the logs before the work
+	// is stopped.
 	//
 	// Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/SESSION_NOT_FOUND, NOT_FOUND/THREAD_NOT_FOUND, NOT_FOUND/TURN_NOT_FOUND.
 	InterruptTurn(context.Context, *InterruptTurnRequest) (*InterruptTurnResponse, error)
@@ -300,6 +416,10 @@ type SessionServiceServer interface {
 	//
 	// Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/SESSION_NOT_FOUND, OUT_OF_RANGE/SEQUENCE_OUT_OF_RANGE.
 	SubscribeSession(*SubscribeSessionRequest, grpc.ServerStreamingServer[SubscribeSessionResponse]) error
+	// StreamRuntimeEvents streams the same facts as events of the Agent Runtime contract.
+	//
+	// Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/SESSION_NOT_FOUND, OUT_OF_RANGE/SEQUENCE_OUT_OF_RANGE.
+	StreamRuntimeEvents(*StreamRuntimeEventsRequest, grpc.ServerStreamingServer[StreamRuntimeEventsResponse]) error
 	mustEmbedUnimplementedSessionServiceServer()
 }
 
@@ -322,6 +442,9 @@ func (UnimplementedSessionServiceServer) GetSession(context.Context, *GetSession
 func (UnimplementedSessionServiceServer) ListSessions(context.Context, *ListSessionsRequest) (*ListSessionsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListSessions not implemented")
 }
+func (UnimplementedSessionServiceServer) DeleteSession(context.Context, *DeleteSessionRequest) (*DeleteSessionResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method DeleteSession not implemented")
+}
 func (UnimplementedSessionServiceServer) StartThread(context.Context, *StartThreadRequest) (*StartThreadResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method StartThread not implemented")
 }
@@ -330,6 +453,15 @@ func (UnimplementedSessionServiceServer) SubmitTurn(context.Context, *SubmitTurn
 }
 func (UnimplementedSessionServiceServer) StreamTurn(*StreamTurnRequest, grpc.ServerStreamingServer[StreamTurnResponse]) error {
 	return status.Error(codes.Unimplemented, "method StreamTurn not implemented")
+}
+func (UnimplementedSessionServiceServer) UpdateQueuedTurn(context.Context, *UpdateQueuedTurnRequest) (*UpdateQueuedTurnResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method UpdateQueuedTurn not implemented")
+}
+func (UnimplementedSessionServiceServer) RollbackThread(context.Context, *RollbackThreadRequest) (*RollbackThreadResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method RollbackThread not implemented")
+}
+func (UnimplementedSessionServiceServer) ResumeThread(context.Context, *ResumeThreadRequest) (*ResumeThreadResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ResumeThread not implemented")
 }
 func (UnimplementedSessionServiceServer) InterruptTurn(context.Context, *InterruptTurnRequest) (*InterruptTurnResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method InterruptTurn not implemented")
@@ -342,6 +474,9 @@ func (UnimplementedSessionServiceServer) RemoveQueuedTurn(context.Context, *Remo
 }
 func (UnimplementedSessionServiceServer) SubscribeSession(*SubscribeSessionRequest, grpc.ServerStreamingServer[SubscribeSessionResponse]) error {
 	return status.Error(codes.Unimplemented, "method SubscribeSession not implemented")
+}
+func (UnimplementedSessionServiceServer) StreamRuntimeEvents(*StreamRuntimeEventsRequest, grpc.ServerStreamingServer[StreamRuntimeEventsResponse]) error {
+	return status.Error(codes.Unimplemented, "method StreamRuntimeEvents not implemented")
 }
 func (UnimplementedSessionServiceServer) mustEmbedUnimplementedSessionServiceServer() {}
 func (UnimplementedSessionServiceServer) testEmbeddedByValue()                        {}
@@ -436,6 +571,24 @@ func _SessionService_ListSessions_Handler(srv interface{}, ctx context.Context, 
 	return interceptor(ctx, in, info, handler)
 }
 
+func _SessionService_DeleteSession_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(DeleteSessionRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(SessionServiceServer).DeleteSession(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: SessionService_DeleteSession_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(SessionServiceServer).DeleteSession(ctx, req.(*DeleteSessionRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _SessionService_StartThread_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(StartThreadRequest)
 	if err := dec(in); err != nil {
@@ -482,6 +635,60 @@ func _SessionService_StreamTurn_Handler(srv interface{}, stream grpc.ServerStrea
 
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type SessionService_StreamTurnServer = grpc.ServerStreamingServer[StreamTurnResponse]
+
+func _SessionService_UpdateQueuedTurn_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(UpdateQueuedTurnRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(SessionServiceServer).UpdateQueuedTurn(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: SessionService_UpdateQueuedTurn_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(SessionServiceServer).UpdateQueuedTurn(ctx, req.(*UpdateQueuedTurnRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _SessionService_RollbackThread_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(RollbackThreadRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(SessionServiceServer).RollbackThread(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: SessionService_RollbackThread_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(SessionServiceServer).RollbackThread(ctx, req.(*RollbackThreadRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _SessionService_ResumeThread_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ResumeThreadRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(SessionServiceServer).ResumeThread(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: SessionService_ResumeThread_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(SessionServiceServer).ResumeThread(ctx, req.(*ResumeThreadRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
 
 func _SessionService_InterruptTurn_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(InterruptTurnRequest)
@@ -548,6 +755,17 @@ func _SessionService_SubscribeSession_Handler(srv interface{}, stream grpc.Serve
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type SessionService_SubscribeSessionServer = grpc.ServerStreamingServer[SubscribeSessionResponse]
 
+func _SessionService_StreamRuntimeEvents_Handler(srv interface{}, stream grpc.ServerStream) error {
+	m := new(StreamRuntimeEventsRequest)
+	if err := stream.RecvMsg(m); err != nil {
+		return err
+	}
+	return srv.(SessionServiceServer).StreamRuntimeEvents(m, &grpc.GenericServerStream[StreamRuntimeEventsRequest, StreamRuntimeEventsResponse]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type SessionService_StreamRuntimeEventsServer = grpc.ServerStreamingServer[StreamRuntimeEventsResponse]
+
 // SessionService_ServiceDesc is the grpc.ServiceDesc for SessionService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -572,12 +790,28 @@ var SessionService_ServiceDesc = grpc.ServiceDesc{
 			Handler:    _SessionService_ListSessions_Handler,
 		},
 		{
+			MethodName: "DeleteSession",
+			Handler:    _SessionService_DeleteSession_Handler,
+		},
+		{
 			MethodName: "StartThread",
 			Handler:    _SessionService_StartThread_Handler,
 		},
 		{
 			MethodName: "SubmitTurn",
 			Handler:    _SessionService_SubmitTurn_Handler,
+		},
+		{
+			MethodName: "UpdateQueuedTurn",
+			Handler:    _SessionService_UpdateQueuedTurn_Handler,
+		},
+		{
+			MethodName: "RollbackThread",
+			Handler:    _SessionService_RollbackThread_Handler,
+		},
+		{
+			MethodName: "ResumeThread",
+			Handler:    _SessionService_ResumeThread_Handler,
 		},
 		{
 			MethodName: "InterruptTurn",
@@ -601,6 +835,11 @@ var SessionService_ServiceDesc = grpc.ServiceDesc{
 		{
 			StreamName:    "SubscribeSession",
 			Handler:       _SessionService_SubscribeSession_Handler,
+			ServerStreams: true,
+		},
+		{
+			StreamName:    "StreamRuntimeEvents",
+			Handler:       _SessionService_StreamRuntimeEvents_Handler,
 			ServerStreams: true,
 		},
 	},

@@ -185,6 +185,10 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     """
     ERROR_REASON_TURN_NOT_QUEUED: _ErrorReason.ValueType  # 64
     """The turn is not in the queue any more: it has started or ended. Read the session. gRPC code: FAILED_PRECONDITION."""
+    ERROR_REASON_TASK_STARTED: _ErrorReason.ValueType  # 65
+    """The task has started, and the request is only for tasks that have not. Read the task. gRPC code: FAILED_PRECONDITION."""
+    ERROR_REASON_LINK_CYCLE: _ErrorReason.ValueType  # 66
+    """The link would make a task wait for itself, or be a part of itself. Remove another link first. gRPC code: FAILED_PRECONDITION."""
 
 class ErrorReason(_ErrorReason, metaclass=_ErrorReasonEnumTypeWrapper):
     """ErrorReason is the machine-readable reason of an error. Open: a later version may add values; a reader keeps the text of an unknown
@@ -358,4 +362,8 @@ FAILED_PRECONDITION.
 """
 ERROR_REASON_TURN_NOT_QUEUED: ErrorReason.ValueType  # 64
 """The turn is not in the queue any more: it has started or ended. Read the session. gRPC code: FAILED_PRECONDITION."""
+ERROR_REASON_TASK_STARTED: ErrorReason.ValueType  # 65
+"""The task has started, and the request is only for tasks that have not. Read the task. gRPC code: FAILED_PRECONDITION."""
+ERROR_REASON_LINK_CYCLE: ErrorReason.ValueType  # 66
+"""The link would make a task wait for itself, or be a part of itself. Remove another link first. gRPC code: FAILED_PRECONDITION."""
 Global___ErrorReason: _TypeAlias = ErrorReason  # noqa: Y015

@@ -32,10 +32,11 @@ from plgrpc.v1 import part_pb2 as plgrpc_dot_v1_dot_part__pb2
 from plgrpc.v1 import payload_pb2 as plgrpc_dot_v1_dot_payload__pb2
 from plgrpc.v1 import policy_pb2 as plgrpc_dot_v1_dot_policy__pb2
 from plgrpc.v1 import task_pb2 as plgrpc_dot_v1_dot_task__pb2
+from plgrpc.v1 import task_control_pb2 as plgrpc_dot_v1_dot_task__control__pb2
 from plgrpc.v1 import usage_pb2 as plgrpc_dot_v1_dot_usage__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x15plgrpc/v1/event.proto\x12\tplgrpc.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x16plgrpc/v1/action.proto\x1a\x18plgrpc/v1/approval.proto\x1a\x17plgrpc/v1/context.proto\x1a\x17plgrpc/v1/failure.proto\x1a\x14plgrpc/v1/part.proto\x1a\x17plgrpc/v1/payload.proto\x1a\x16plgrpc/v1/policy.proto\x1a\x14plgrpc/v1/task.proto\x1a\x15plgrpc/v1/usage.proto\"\x8c\x0c\n\x08RunEvent\x12\x0f\n\x07task_id\x18\x01 \x01(\t\x12\x10\n\x08sequence\x18\x02 \x01(\x03\x12\x0e\n\x06run_id\x18\x03 \x01(\t\x12\x12\n\nsession_id\x18\x04 \x01(\t\x12\x12\n\nevent_type\x18\x05 \x01(\t\x12/\n\x0b\x63reate_time\x18\x06 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x12\n\nagent_name\x18\x07 \x01(\t\x12\x11\n\taction_id\x18\x08 \x01(\t\x12\x11\n\tthread_id\x18\n \x01(\t\x12\x0f\n\x07turn_id\x18\x0b \x01(\t\x12\x0c\n\x04last\x18\x0c \x01(\x08\x12%\n\x08severity\x18\r \x01(\x0e\x32\x13.plgrpc.v1.Severity\x12\x0f\n\x07summary\x18\x0e \x01(\t\x12\x15\n\rmetadata_json\x18\x0f \x01(\t\x12\x17\n\x0fmust_understand\x18\x13 \x01(\x08\x12\x32\n\x0etask_submitted\x18@ \x01(\x0b\x32\x18.plgrpc.v1.TaskSubmittedH\x00\x12\x33\n\x0btask_status\x18\x41 \x01(\x0b\x32\x1c.plgrpc.v1.TaskStatusChangedH\x00\x12\x35\n\rtask_messages\x18\x42 \x01(\x0b\x32\x1c.plgrpc.v1.TaskMessagesAddedH\x00\x12\x37\n\rtask_artifact\x18\x43 \x01(\x0b\x32\x1e.plgrpc.v1.TaskArtifactUpdatedH\x00\x12.\n\x0ctask_patched\x18\x44 \x01(\x0b\x32\x16.plgrpc.v1.TaskPatchedH\x00\x12\x30\n\rtask_progress\x18\x45 \x01(\x0b\x32\x17.plgrpc.v1.TaskProgressH\x00\x12\x32\n\ntask_error\x18\x46 \x01(\x0b\x32\x1c.plgrpc.v1.TaskErrorReportedH\x00\x12\x36\n\x10\x61\x63tion_requested\x18G \x01(\x0b\x32\x1a.plgrpc.v1.ActionRequestedH\x00\x12\x39\n\raction_policy\x18H \x01(\x0b\x32 .plgrpc.v1.ActionPolicyEvaluatedH\x00\x12\x38\n\x11\x61pproval_required\x18I \x01(\x0b\x32\x1b.plgrpc.v1.ApprovalRequiredH\x00\x12\x36\n\x10\x61pproval_decided\x18J \x01(\x0b\x32\x1a.plgrpc.v1.ApprovalDecidedH\x00\x12\x32\n\x0e\x61\x63tion_started\x18K \x01(\x0b\x32\x18.plgrpc.v1.ActionStartedH\x00\x12.\n\x0c\x61\x63tion_ended\x18L \x01(\x0b\x32\x16.plgrpc.v1.ActionEndedH\x00\x12\x36\n\x10\x63ontext_prepared\x18M \x01(\x0b\x32\x1a.plgrpc.v1.ContextPreparedH\x00\x12\x35\n\x10llm_call_started\x18N \x01(\x0b\x32\x19.plgrpc.v1.LlmCallStartedH\x00\x12\x39\n\x12llm_call_completed\x18O \x01(\x0b\x32\x1b.plgrpc.v1.LlmCallCompletedH\x00\x12\x34\n\x0f\x62udget_reported\x18P \x01(\x0b\x32\x19.plgrpc.v1.BudgetReportedH\x00\x12(\n\x06\x63ustom\x18R \x01(\x0b\x32\x16.plgrpc.v1.CustomEventH\x00\x12\x36\n\x10\x63\x61ncel_requested\x18S \x01(\x0b\x32\x1a.plgrpc.v1.CancelRequestedH\x00\x12\x33\n\x0fllm_call_failed\x18T \x01(\x0b\x32\x18.plgrpc.v1.LlmCallFailedH\x00\x12\x38\n\x11\x63ontext_compacted\x18U \x01(\x0b\x32\x1b.plgrpc.v1.ContextCompactedH\x00\x42\t\n\x07payloadJ\x04\x08\t\x10\nJ\x04\x08\x10\x10\x13R\x10parent_action_idR\x08trace_idR\x07span_idR\x0eparent_span_id\"h\n\rTaskSubmitted\x12\x1d\n\x04task\x18\x01 \x01(\x0b\x32\x0f.plgrpc.v1.Task\x12\x11\n\tprincipal\x18\x02 \x01(\t\x12\x12\n\nrequest_id\x18\x03 \x01(\t\x12\x11\n\tthread_id\x18\x04 \x01(\t\"\xe9\x01\n\x11TaskStatusChanged\x12,\n\x0eprevious_state\x18\x01 \x01(\x0e\x32\x14.plgrpc.v1.TaskState\x12\'\n\tnew_state\x18\x02 \x01(\x0e\x32\x14.plgrpc.v1.TaskState\x12#\n\x07\x66\x61ilure\x18\x03 \x01(\x0b\x32\x12.plgrpc.v1.Failure\x12\x15\n\rcancel_reason\x18\x04 \x01(\t\x12 \n\x03run\x18\x05 \x01(\x0b\x32\x13.plgrpc.v1.RunStart\x12\x1f\n\x05usage\x18\x06 \x01(\x0b\x32\x10.plgrpc.v1.Usage\"\x9e\x01\n\x08RunStart\x12\x0f\n\x07\x61ttempt\x18\x01 \x01(\x05\x12\"\n\x05\x63\x61use\x18\x02 \x01(\x0e\x32\x13.plgrpc.v1.RunCause\x12&\n\x07\x63ontext\x18\x03 \x01(\x0b\x32\x15.plgrpc.v1.RunContext\x12!\n\x06worker\x18\x04 \x01(\x0b\x32\x11.plgrpc.v1.Worker\x12\x12\n\nlog_format\x18\x05 \x01(\x05\"5\n\x06Worker\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0f\n\x07version\x18\x02 \x01(\t\x12\x0c\n\x04host\x18\x03 \x01(\t\"M\n\x11TaskMessagesAdded\x12$\n\x08messages\x18\x01 \x03(\x0b\x32\x12.plgrpc.v1.Message\x12\x12\n\nrequest_id\x18\x02 \x01(\t\"`\n\x13TaskArtifactUpdated\x12%\n\x08\x61rtifact\x18\x01 \x01(\x0b\x32\x13.plgrpc.v1.Artifact\x12\x0e\n\x06\x61ppend\x18\x02 \x01(\x08\x12\x12\n\nlast_chunk\x18\x03 \x01(\x08\"=\n\x0bTaskPatched\x12\x15\n\rmetadata_json\x18\x01 \x01(\t\x12\x17\n\x0f\x66low_state_json\x18\x02 \x01(\t\"C\n\x0cTaskProgress\x12\x15\n\x08progress\x18\x01 \x01(\x01H\x00\x88\x01\x01\x12\x0f\n\x07message\x18\x02 \x01(\tB\x0b\n\t_progress\"`\n\x11TaskErrorReported\x12#\n\x07\x66\x61ilure\x18\x01 \x01(\x0b\x32\x12.plgrpc.v1.Failure\x12&\n\x06\x65\x66\x66\x65\x63t\x18\x02 \x01(\x0e\x32\x16.plgrpc.v1.ErrorEffect\"N\n\x0f\x43\x61ncelRequested\x12\x0e\n\x06reason\x18\x01 \x01(\t\x12\x14\n\x0crequested_by\x18\x02 \x01(\t\x12\x15\n\rmetadata_json\x18\x03 \x01(\t\"^\n\x0f\x41\x63tionRequested\x12$\n\x06\x61\x63tion\x18\x01 \x01(\x0b\x32\x14.plgrpc.v1.RunAction\x12\x10\n\x08position\x18\x03 \x01(\tJ\x04\x08\x02\x10\x03R\rdelegation_id\"D\n\x15\x41\x63tionPolicyEvaluated\x12+\n\x08\x64\x65\x63ision\x18\x01 \x01(\x0b\x32\x19.plgrpc.v1.PolicyDecision\"\xb7\x01\n\x10\x41pprovalRequired\x12\x13\n\x0b\x61pproval_id\x18\x01 \x01(\t\x12\x0c\n\x04\x65tag\x18\x02 \x01(\t\x12%\n\x04\x65\x64it\x18\x03 \x01(\x0e\x32\x17.plgrpc.v1.ApprovalEdit\x12/\n\x0b\x65xpire_time\x18\x04 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x15\n\rmetadata_json\x18\x05 \x01(\t\x12\x11\n\tuncertain\x18\x06 \x01(\x08\"\x92\x01\n\x0f\x41pprovalDecided\x12\x13\n\x0b\x61pproval_id\x18\x01 \x01(\t\x12\'\n\x05state\x18\x02 \x01(\x0e\x32\x18.plgrpc.v1.ApprovalState\x12-\n\x08\x64\x65\x63ision\x18\x03 \x01(\x0b\x32\x1b.plgrpc.v1.ApprovalDecision\x12\x12\n\nrequest_id\x18\x04 \x01(\t\"n\n\rActionStarted\x12,\n\x10\x65\x64ited_arguments\x18\x02 \x01(\x0b\x32\x12.plgrpc.v1.Payload\x12\x0c\n\x04kind\x18\x03 \x01(\t\x12\x0c\n\x04name\x18\x04 \x01(\tJ\x04\x08\x01\x10\x02R\rdelegation_id\"\x80\x02\n\x0b\x41\x63tionEnded\x12\x0c\n\x04kind\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\"\n\x06result\x18\x03 \x01(\x0b\x32\x12.plgrpc.v1.Payload\x12#\n\x07\x66\x61ilure\x18\x04 \x01(\x0b\x32\x12.plgrpc.v1.Failure\x12+\n\x08\x64uration\x18\x06 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x1f\n\x05usage\x18\x07 \x01(\x0b\x32\x10.plgrpc.v1.Usage\x12)\n\x07outcome\x18\x08 \x01(\x0e\x32\x18.plgrpc.v1.ActionOutcomeJ\x04\x08\x05\x10\x06R\rdelegation_id\"M\n\x0f\x43ontextPrepared\x12,\n\x08manifest\x18\x01 \x01(\x0b\x32\x1a.plgrpc.v1.ContextManifest\x12\x0c\n\x04step\x18\x02 \x01(\x05\"t\n\x0eLlmCallStarted\x12\x0f\n\x07\x63\x61ll_id\x18\x01 \x01(\t\x12\x10\n\x08provider\x18\x02 \x01(\t\x12\r\n\x05model\x18\x03 \x01(\t\x12\x0f\n\x07\x61ttempt\x18\x04 \x01(\x05\x12\x0c\n\x04step\x18\x05 \x01(\x05\x12\x11\n\tstreaming\x18\x06 \x01(\x08\"\x84\x02\n\x10LlmCallCompleted\x12\x0f\n\x07\x63\x61ll_id\x18\x01 \x01(\t\x12\x10\n\x08provider\x18\x02 \x01(\t\x12\r\n\x05model\x18\x03 \x01(\t\x12\x0c\n\x04step\x18\x04 \x01(\x05\x12\x0c\n\x04text\x18\x05 \x01(\t\x12\x1f\n\x05usage\x18\x06 \x01(\x0b\x32\x10.plgrpc.v1.Usage\x12+\n\x08\x64uration\x18\x07 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x14\n\x0cmetrics_json\x18\x08 \x01(\t\x12\'\n\ntool_calls\x18\t \x03(\x0b\x32\x13.plgrpc.v1.ToolCall\x12\x15\n\rfinish_reason\x18\n \x01(\t\"=\n\x0e\x42udgetReported\x12+\n\x08\x64\x65\x63ision\x18\x01 \x01(\x0b\x32\x19.plgrpc.v1.BudgetDecision\"\xc6\x01\n\rLlmCallFailed\x12\x0f\n\x07\x63\x61ll_id\x18\x01 \x01(\t\x12\x10\n\x08provider\x18\x02 \x01(\t\x12\r\n\x05model\x18\x03 \x01(\t\x12\x0c\n\x04step\x18\x04 \x01(\x05\x12\x0f\n\x07\x61ttempt\x18\x05 \x01(\x05\x12#\n\x07\x66\x61ilure\x18\x06 \x01(\x0b\x32\x12.plgrpc.v1.Failure\x12\x12\n\nwill_retry\x18\x07 \x01(\x08\x12+\n\x08\x64uration\x18\x08 \x01(\x0b\x32\x19.google.protobuf.Duration\"\x81\x01\n\x10\x43ontextCompacted\x12\x15\n\rbefore_tokens\x18\x01 \x01(\x03\x12\x14\n\x0c\x61\x66ter_tokens\x18\x02 \x01(\x03\x12/\n\x08strategy\x18\x03 \x01(\x0e\x32\x1d.plgrpc.v1.CompactionStrategy\x12\x0f\n\x07summary\x18\x04 \x01(\t\"2\n\x0b\x43ustomEvent\x12#\n\x07payload\x18\x01 \x01(\x0b\x32\x12.plgrpc.v1.Payload\"\xb8\x01\n\x05\x44\x65lta\x12\x0f\n\x07task_id\x18\x01 \x01(\t\x12\x0e\n\x06run_id\x18\x02 \x01(\t\x12\x0f\n\x07\x63\x61ll_id\x18\x03 \x01(\t\x12\r\n\x05\x62lock\x18\x04 \x01(\x05\x12\x14\n\x0coffset_bytes\x18\x05 \x01(\x03\x12\x0e\n\x04text\x18\x06 \x01(\tH\x00\x12\x13\n\treasoning\x18\x07 \x01(\tH\x00\x12\x18\n\x0etool_arguments\x18\x08 \x01(\tH\x00\x12\x10\n\x06output\x18\t \x01(\tH\x00\x42\x07\n\x05piece*a\n\x08Severity\x12\x18\n\x14SEVERITY_UNSPECIFIED\x10\x00\x12\x11\n\rSEVERITY_INFO\x10\x01\x12\x14\n\x10SEVERITY_WARNING\x10\x02\x12\x12\n\x0eSEVERITY_ERROR\x10\x03*p\n\x08RunCause\x12\x19\n\x15RUN_CAUSE_UNSPECIFIED\x10\x00\x12\x17\n\x13RUN_CAUSE_SUBMITTED\x10\x01\x12\x17\n\x13RUN_CAUSE_CONTINUED\x10\x02\x12\x17\n\x13RUN_CAUSE_RECOVERED\x10\x03*^\n\x0b\x45rrorEffect\x12\x1c\n\x18\x45RROR_EFFECT_UNSPECIFIED\x10\x00\x12\x1a\n\x16\x45RROR_EFFECT_CONTINUES\x10\x01\x12\x15\n\x11\x45RROR_EFFECT_ENDS\x10\x02*\xbd\x01\n\rActionOutcome\x12\x1e\n\x1a\x41\x43TION_OUTCOME_UNSPECIFIED\x10\x00\x12\x1c\n\x18\x41\x43TION_OUTCOME_COMPLETED\x10\x01\x12\x19\n\x15\x41\x43TION_OUTCOME_FAILED\x10\x02\x12\x19\n\x15\x41\x43TION_OUTCOME_DENIED\x10\x03\x12\x1b\n\x17\x41\x43TION_OUTCOME_REJECTED\x10\x04\x12\x1b\n\x17\x41\x43TION_OUTCOME_CANCELED\x10\x05\x42\x63\n\x1bio.github.protolink_grpc.v1P\x01ZBgithub.com/protolink-grpc/protolink-grpc/gen/go/plgrpc/v1;plgrpcv1b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x15plgrpc/v1/event.proto\x12\tplgrpc.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x16plgrpc/v1/action.proto\x1a\x18plgrpc/v1/approval.proto\x1a\x17plgrpc/v1/context.proto\x1a\x17plgrpc/v1/failure.proto\x1a\x14plgrpc/v1/part.proto\x1a\x17plgrpc/v1/payload.proto\x1a\x16plgrpc/v1/policy.proto\x1a\x14plgrpc/v1/task.proto\x1a\x1cplgrpc/v1/task_control.proto\x1a\x15plgrpc/v1/usage.proto\"\xe9\x0f\n\x08RunEvent\x12\x0f\n\x07task_id\x18\x01 \x01(\t\x12\x10\n\x08sequence\x18\x02 \x01(\x03\x12\x0e\n\x06run_id\x18\x03 \x01(\t\x12\x12\n\nsession_id\x18\x04 \x01(\t\x12\x12\n\nevent_type\x18\x05 \x01(\t\x12/\n\x0b\x63reate_time\x18\x06 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x12\n\nagent_name\x18\x07 \x01(\t\x12\x11\n\taction_id\x18\x08 \x01(\t\x12\x11\n\tthread_id\x18\n \x01(\t\x12\x0f\n\x07turn_id\x18\x0b \x01(\t\x12\x0c\n\x04last\x18\x0c \x01(\x08\x12%\n\x08severity\x18\r \x01(\x0e\x32\x13.plgrpc.v1.Severity\x12\x0f\n\x07summary\x18\x0e \x01(\t\x12\x15\n\rmetadata_json\x18\x0f \x01(\t\x12\x17\n\x0fmust_understand\x18\x13 \x01(\x08\x12\x32\n\x0etask_submitted\x18@ \x01(\x0b\x32\x18.plgrpc.v1.TaskSubmittedH\x00\x12\x33\n\x0btask_status\x18\x41 \x01(\x0b\x32\x1c.plgrpc.v1.TaskStatusChangedH\x00\x12\x35\n\rtask_messages\x18\x42 \x01(\x0b\x32\x1c.plgrpc.v1.TaskMessagesAddedH\x00\x12\x37\n\rtask_artifact\x18\x43 \x01(\x0b\x32\x1e.plgrpc.v1.TaskArtifactUpdatedH\x00\x12.\n\x0ctask_patched\x18\x44 \x01(\x0b\x32\x16.plgrpc.v1.TaskPatchedH\x00\x12\x30\n\rtask_progress\x18\x45 \x01(\x0b\x32\x17.plgrpc.v1.TaskProgressH\x00\x12\x32\n\ntask_error\x18\x46 \x01(\x0b\x32\x1c.plgrpc.v1.TaskErrorReportedH\x00\x12\x36\n\x10\x61\x63tion_requested\x18G \x01(\x0b\x32\x1a.plgrpc.v1.ActionRequestedH\x00\x12\x39\n\raction_policy\x18H \x01(\x0b\x32 .plgrpc.v1.ActionPolicyEvaluatedH\x00\x12\x38\n\x11\x61pproval_required\x18I \x01(\x0b\x32\x1b.plgrpc.v1.ApprovalRequiredH\x00\x12\x36\n\x10\x61pproval_decided\x18J \x01(\x0b\x32\x1a.plgrpc.v1.ApprovalDecidedH\x00\x12\x32\n\x0e\x61\x63tion_started\x18K \x01(\x0b\x32\x18.plgrpc.v1.ActionStartedH\x00\x12.\n\x0c\x61\x63tion_ended\x18L \x01(\x0b\x32\x16.plgrpc.v1.ActionEndedH\x00\x12\x36\n\x10\x63ontext_prepared\x18M \x01(\x0b\x32\x1a.plgrpc.v1.ContextPreparedH\x00\x12\x35\n\x10llm_call_started\x18N \x01(\x0b\x32\x19.plgrpc.v1.LlmCallStartedH\x00\x12\x39\n\x12llm_call_completed\x18O \x01(\x0b\x32\x1b.plgrpc.v1.LlmCallCompletedH\x00\x12\x34\n\x0f\x62udget_reported\x18P \x01(\x0b\x32\x19.plgrpc.v1.BudgetReportedH\x00\x12(\n\x06\x63ustom\x18R \x01(\x0b\x32\x16.plgrpc.v1.CustomEventH\x00\x12\x36\n\x10\x63\x61ncel_requested\x18S \x01(\x0b\x32\x1a.plgrpc.v1.CancelRequestedH\x00\x12\x33\n\x0fllm_call_failed\x18T \x01(\x0b\x32\x18.plgrpc.v1.LlmCallFailedH\x00\x12\x38\n\x11\x63ontext_compacted\x18U \x01(\x0b\x32\x1b.plgrpc.v1.ContextCompactedH\x00\x12\x32\n\x0etask_described\x18V \x01(\x0b\x32\x18.plgrpc.v1.TaskDescribedH\x00\x12;\n\x13task_input_replaced\x18W \x01(\x0b\x32\x1c.plgrpc.v1.TaskInputReplacedH\x00\x12=\n\x14task_start_requested\x18X \x01(\x0b\x32\x1d.plgrpc.v1.TaskStartRequestedH\x00\x12=\n\x14task_pause_requested\x18Y \x01(\x0b\x32\x1d.plgrpc.v1.TaskPauseRequestedH\x00\x12,\n\x0btask_paused\x18Z \x01(\x0b\x32\x15.plgrpc.v1.TaskPausedH\x00\x12.\n\x0ctask_resumed\x18[ \x01(\x0b\x32\x16.plgrpc.v1.TaskResumedH\x00\x12.\n\x0ctask_retried\x18\\ \x01(\x0b\x32\x16.plgrpc.v1.TaskRetriedH\x00\x12,\n\x0btask_linked\x18] \x01(\x0b\x32\x15.plgrpc.v1.TaskLinkedH\x00\x12\x30\n\rtask_unlinked\x18^ \x01(\x0b\x32\x17.plgrpc.v1.TaskUnlinkedH\x00\x42\t\n\x07payloadJ\x04\x08\t\x10\nJ\x04\x08\x10\x10\x13R\x10parent_action_idR\x08trace_idR\x07span_idR\x0eparent_span_id\"w\n\rTaskSubmitted\x12\x1d\n\x04task\x18\x01 \x01(\x0b\x32\x0f.plgrpc.v1.Task\x12\x11\n\tprincipal\x18\x02 \x01(\t\x12\x12\n\nrequest_id\x18\x03 \x01(\t\x12\x11\n\tthread_id\x18\x04 \x01(\t\x12\r\n\x05\x64raft\x18\x05 \x01(\x08\"\xe9\x01\n\x11TaskStatusChanged\x12,\n\x0eprevious_state\x18\x01 \x01(\x0e\x32\x14.plgrpc.v1.TaskState\x12\'\n\tnew_state\x18\x02 \x01(\x0e\x32\x14.plgrpc.v1.TaskState\x12#\n\x07\x66\x61ilure\x18\x03 \x01(\x0b\x32\x12.plgrpc.v1.Failure\x12\x15\n\rcancel_reason\x18\x04 \x01(\t\x12 \n\x03run\x18\x05 \x01(\x0b\x32\x13.plgrpc.v1.RunStart\x12\x1f\n\x05usage\x18\x06 \x01(\x0b\x32\x10.plgrpc.v1.Usage\"\x9e\x01\n\x08RunStart\x12\x0f\n\x07\x61ttempt\x18\x01 \x01(\x05\x12\"\n\x05\x63\x61use\x18\x02 \x01(\x0e\x32\x13.plgrpc.v1.RunCause\x12&\n\x07\x63ontext\x18\x03 \x01(\x0b\x32\x15.plgrpc.v1.RunContext\x12!\n\x06worker\x18\x04 \x01(\x0b\x32\x11.plgrpc.v1.Worker\x12\x12\n\nlog_format\x18\x05 \x01(\x05\"5\n\x06Worker\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0f\n\x07version\x18\x02 \x01(\t\x12\x0c\n\x04host\x18\x03 \x01(\t\"M\n\x11TaskMessagesAdded\x12$\n\x08messages\x18\x01 \x03(\x0b\x32\x12.plgrpc.v1.Message\x12\x12\n\nrequest_id\x18\x02 \x01(\t\"`\n\x13TaskArtifactUpdated\x12%\n\x08\x61rtifact\x18\x01 \x01(\x0b\x32\x13.plgrpc.v1.Artifact\x12\x0e\n\x06\x61ppend\x18\x02 \x01(\x08\x12\x12\n\nlast_chunk\x18\x03 \x01(\x08\"=\n\x0bTaskPatched\x12\x15\n\rmetadata_json\x18\x01 \x01(\t\x12\x17\n\x0f\x66low_state_json\x18\x02 \x01(\t\"C\n\x0cTaskProgress\x12\x15\n\x08progress\x18\x01 \x01(\x01H\x00\x88\x01\x01\x12\x0f\n\x07message\x18\x02 \x01(\tB\x0b\n\t_progress\"`\n\x11TaskErrorReported\x12#\n\x07\x66\x61ilure\x18\x01 \x01(\x0b\x32\x12.plgrpc.v1.Failure\x12&\n\x06\x65\x66\x66\x65\x63t\x18\x02 \x01(\x0e\x32\x16.plgrpc.v1.ErrorEffect\"N\n\x0f\x43\x61ncelRequested\x12\x0e\n\x06reason\x18\x01 \x01(\t\x12\x14\n\x0crequested_by\x18\x02 \x01(\t\x12\x15\n\rmetadata_json\x18\x03 \x01(\t\"^\n\x0f\x41\x63tionRequested\x12$\n\x06\x61\x63tion\x18\x01 \x01(\x0b\x32\x14.plgrpc.v1.RunAction\x12\x10\n\x08position\x18\x03 \x01(\tJ\x04\x08\x02\x10\x03R\rdelegation_id\"D\n\x15\x41\x63tionPolicyEvaluated\x12+\n\x08\x64\x65\x63ision\x18\x01 \x01(\x0b\x32\x19.plgrpc.v1.PolicyDecision\"\xb7\x01\n\x10\x41pprovalRequired\x12\x13\n\x0b\x61pproval_id\x18\x01 \x01(\t\x12\x0c\n\x04\x65tag\x18\x02 \x01(\t\x12%\n\x04\x65\x64it\x18\x03 \x01(\x0e\x32\x17.plgrpc.v1.ApprovalEdit\x12/\n\x0b\x65xpire_time\x18\x04 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x15\n\rmetadata_json\x18\x05 \x01(\t\x12\x11\n\tuncertain\x18\x06 \x01(\x08\"\x92\x01\n\x0f\x41pprovalDecided\x12\x13\n\x0b\x61pproval_id\x18\x01 \x01(\t\x12\'\n\x05state\x18\x02 \x01(\x0e\x32\x18.plgrpc.v1.ApprovalState\x12-\n\x08\x64\x65\x63ision\x18\x03 \x01(\x0b\x32\x1b.plgrpc.v1.ApprovalDecision\x12\x12\n\nrequest_id\x18\x04 \x01(\t\"n\n\rActionStarted\x12,\n\x10\x65\x64ited_arguments\x18\x02 \x01(\x0b\x32\x12.plgrpc.v1.Payload\x12\x0c\n\x04kind\x18\x03 \x01(\t\x12\x0c\n\x04name\x18\x04 \x01(\tJ\x04\x08\x01\x10\x02R\rdelegation_id\"\x80\x02\n\x0b\x41\x63tionEnded\x12\x0c\n\x04kind\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\"\n\x06result\x18\x03 \x01(\x0b\x32\x12.plgrpc.v1.Payload\x12#\n\x07\x66\x61ilure\x18\x04 \x01(\x0b\x32\x12.plgrpc.v1.Failure\x12+\n\x08\x64uration\x18\x06 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x1f\n\x05usage\x18\x07 \x01(\x0b\x32\x10.plgrpc.v1.Usage\x12)\n\x07outcome\x18\x08 \x01(\x0e\x32\x18.plgrpc.v1.ActionOutcomeJ\x04\x08\x05\x10\x06R\rdelegation_id\"M\n\x0f\x43ontextPrepared\x12,\n\x08manifest\x18\x01 \x01(\x0b\x32\x1a.plgrpc.v1.ContextManifest\x12\x0c\n\x04step\x18\x02 \x01(\x05\"t\n\x0eLlmCallStarted\x12\x0f\n\x07\x63\x61ll_id\x18\x01 \x01(\t\x12\x10\n\x08provider\x18\x02 \x01(\t\x12\r\n\x05model\x18\x03 \x01(\t\x12\x0f\n\x07\x61ttempt\x18\x04 \x01(\x05\x12\x0c\n\x04step\x18\x05 \x01(\x05\x12\x11\n\tstreaming\x18\x06 \x01(\x08\"\x84\x02\n\x10LlmCallCompleted\x12\x0f\n\x07\x63\x61ll_id\x18\x01 \x01(\t\x12\x10\n\x08provider\x18\x02 \x01(\t\x12\r\n\x05model\x18\x03 \x01(\t\x12\x0c\n\x04step\x18\x04 \x01(\x05\x12\x0c\n\x04text\x18\x05 \x01(\t\x12\x1f\n\x05usage\x18\x06 \x01(\x0b\x32\x10.plgrpc.v1.Usage\x12+\n\x08\x64uration\x18\x07 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x14\n\x0cmetrics_json\x18\x08 \x01(\t\x12\'\n\ntool_calls\x18\t \x03(\x0b\x32\x13.plgrpc.v1.ToolCall\x12\x15\n\rfinish_reason\x18\n \x01(\t\"=\n\x0e\x42udgetReported\x12+\n\x08\x64\x65\x63ision\x18\x01 \x01(\x0b\x32\x19.plgrpc.v1.BudgetDecision\"\xc6\x01\n\rLlmCallFailed\x12\x0f\n\x07\x63\x61ll_id\x18\x01 \x01(\t\x12\x10\n\x08provider\x18\x02 \x01(\t\x12\r\n\x05model\x18\x03 \x01(\t\x12\x0c\n\x04step\x18\x04 \x01(\x05\x12\x0f\n\x07\x61ttempt\x18\x05 \x01(\x05\x12#\n\x07\x66\x61ilure\x18\x06 \x01(\x0b\x32\x12.plgrpc.v1.Failure\x12\x12\n\nwill_retry\x18\x07 \x01(\x08\x12+\n\x08\x64uration\x18\x08 \x01(\x0b\x32\x19.google.protobuf.Duration\"\x81\x01\n\x10\x43ontextCompacted\x12\x15\n\rbefore_tokens\x18\x01 \x01(\x03\x12\x14\n\x0c\x61\x66ter_tokens\x18\x02 \x01(\x03\x12/\n\x08strategy\x18\x03 \x01(\x0e\x32\x1d.plgrpc.v1.CompactionStrategy\x12\x0f\n\x07summary\x18\x04 \x01(\t\"2\n\x0b\x43ustomEvent\x12#\n\x07payload\x18\x01 \x01(\x0b\x32\x12.plgrpc.v1.Payload\"\xb8\x01\n\x05\x44\x65lta\x12\x0f\n\x07task_id\x18\x01 \x01(\t\x12\x0e\n\x06run_id\x18\x02 \x01(\t\x12\x0f\n\x07\x63\x61ll_id\x18\x03 \x01(\t\x12\r\n\x05\x62lock\x18\x04 \x01(\x05\x12\x14\n\x0coffset_bytes\x18\x05 \x01(\x03\x12\x0e\n\x04text\x18\x06 \x01(\tH\x00\x12\x13\n\treasoning\x18\x07 \x01(\tH\x00\x12\x18\n\x0etool_arguments\x18\x08 \x01(\tH\x00\x12\x10\n\x06output\x18\t \x01(\tH\x00\x42\x07\n\x05piece\"T\n\rTaskDescribed\x12/\n\x0b\x64\x65scription\x18\x01 \x01(\x0b\x32\x1a.plgrpc.v1.TaskDescription\x12\x12\n\nchanged_by\x18\x02 \x01(\t\"M\n\x11TaskInputReplaced\x12$\n\x08messages\x18\x01 \x03(\x0b\x32\x12.plgrpc.v1.Message\x12\x12\n\nchanged_by\x18\x02 \x01(\t\"<\n\x12TaskStartRequested\x12\x14\n\x0crequested_by\x18\x01 \x01(\t\x12\x10\n\x08\x65xternal\x18\x02 \x01(\x08\":\n\x12TaskPauseRequested\x12\x0e\n\x06reason\x18\x01 \x01(\t\x12\x14\n\x0crequested_by\x18\x02 \x01(\t\"\x0c\n\nTaskPaused\"3\n\x0bTaskResumed\x12\x0e\n\x06reason\x18\x01 \x01(\t\x12\x14\n\x0crequested_by\x18\x02 \x01(\t\"p\n\x0bTaskRetried\x12,\n\x0eprevious_state\x18\x01 \x01(\x0e\x32\x14.plgrpc.v1.TaskState\x12\x0e\n\x06reason\x18\x02 \x01(\t\x12\x14\n\x0crequested_by\x18\x03 \x01(\t\x12\r\n\x05retry\x18\x04 \x01(\x05\"/\n\nTaskLinked\x12!\n\x04link\x18\x01 \x01(\x0b\x32\x13.plgrpc.v1.TaskLink\"1\n\x0cTaskUnlinked\x12!\n\x04link\x18\x01 \x01(\x0b\x32\x13.plgrpc.v1.TaskLink*a\n\x08Severity\x12\x18\n\x14SEVERITY_UNSPECIFIED\x10\x00\x12\x11\n\rSEVERITY_INFO\x10\x01\x12\x14\n\x10SEVERITY_WARNING\x10\x02\x12\x12\n\x0eSEVERITY_ERROR\x10\x03*\x9f\x01\n\x08RunCause\x12\x19\n\x15RUN_CAUSE_UNSPECIFIED\x10\x00\x12\x17\n\x13RUN_CAUSE_SUBMITTED\x10\x01\x12\x17\n\x13RUN_CAUSE_CONTINUED\x10\x02\x12\x17\n\x13RUN_CAUSE_RECOVERED\x10\x03\x12\x15\n\x11RUN_CAUSE_RETRIED\x10\x04\x12\x16\n\x12RUN_CAUSE_EXTERNAL\x10\x05*^\n\x0b\x45rrorEffect\x12\x1c\n\x18\x45RROR_EFFECT_UNSPECIFIED\x10\x00\x12\x1a\n\x16\x45RROR_EFFECT_CONTINUES\x10\x01\x12\x15\n\x11\x45RROR_EFFECT_ENDS\x10\x02*\xbd\x01\n\rActionOutcome\x12\x1e\n\x1a\x41\x43TION_OUTCOME_UNSPECIFIED\x10\x00\x12\x1c\n\x18\x41\x43TION_OUTCOME_COMPLETED\x10\x01\x12\x19\n\x15\x41\x43TION_OUTCOME_FAILED\x10\x02\x12\x19\n\x15\x41\x43TION_OUTCOME_DENIED\x10\x03\x12\x1b\n\x17\x41\x43TION_OUTCOME_REJECTED\x10\x04\x12\x1b\n\x17\x41\x43TION_OUTCOME_CANCELED\x10\x05\x42\x63\n\x1bio.github.protolink_grpc.v1P\x01ZBgithub.com/protolink-grpc/protolink-grpc/gen/go/plgrpc/v1;plgrpcv1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -43,62 +44,80 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'plgrpc.v1.event_pb2', _glob
 if not _descriptor._USE_C_DESCRIPTORS:
   _globals['DESCRIPTOR']._loaded_options = None
   _globals['DESCRIPTOR']._serialized_options = b'\n\033io.github.protolink_grpc.v1P\001ZBgithub.com/protolink-grpc/protolink-grpc/gen/go/plgrpc/v1;plgrpcv1'
-  _globals['_SEVERITY']._serialized_start=4880
-  _globals['_SEVERITY']._serialized_end=4977
-  _globals['_RUNCAUSE']._serialized_start=4979
-  _globals['_RUNCAUSE']._serialized_end=5091
-  _globals['_ERROREFFECT']._serialized_start=5093
-  _globals['_ERROREFFECT']._serialized_end=5187
-  _globals['_ACTIONOUTCOME']._serialized_start=5190
-  _globals['_ACTIONOUTCOME']._serialized_end=5379
-  _globals['_RUNEVENT']._serialized_start=318
-  _globals['_RUNEVENT']._serialized_end=1866
-  _globals['_TASKSUBMITTED']._serialized_start=1868
-  _globals['_TASKSUBMITTED']._serialized_end=1972
-  _globals['_TASKSTATUSCHANGED']._serialized_start=1975
-  _globals['_TASKSTATUSCHANGED']._serialized_end=2208
-  _globals['_RUNSTART']._serialized_start=2211
-  _globals['_RUNSTART']._serialized_end=2369
-  _globals['_WORKER']._serialized_start=2371
-  _globals['_WORKER']._serialized_end=2424
-  _globals['_TASKMESSAGESADDED']._serialized_start=2426
-  _globals['_TASKMESSAGESADDED']._serialized_end=2503
-  _globals['_TASKARTIFACTUPDATED']._serialized_start=2505
-  _globals['_TASKARTIFACTUPDATED']._serialized_end=2601
-  _globals['_TASKPATCHED']._serialized_start=2603
-  _globals['_TASKPATCHED']._serialized_end=2664
-  _globals['_TASKPROGRESS']._serialized_start=2666
-  _globals['_TASKPROGRESS']._serialized_end=2733
-  _globals['_TASKERRORREPORTED']._serialized_start=2735
-  _globals['_TASKERRORREPORTED']._serialized_end=2831
-  _globals['_CANCELREQUESTED']._serialized_start=2833
-  _globals['_CANCELREQUESTED']._serialized_end=2911
-  _globals['_ACTIONREQUESTED']._serialized_start=2913
-  _globals['_ACTIONREQUESTED']._serialized_end=3007
-  _globals['_ACTIONPOLICYEVALUATED']._serialized_start=3009
-  _globals['_ACTIONPOLICYEVALUATED']._serialized_end=3077
-  _globals['_APPROVALREQUIRED']._serialized_start=3080
-  _globals['_APPROVALREQUIRED']._serialized_end=3263
-  _globals['_APPROVALDECIDED']._serialized_start=3266
-  _globals['_APPROVALDECIDED']._serialized_end=3412
-  _globals['_ACTIONSTARTED']._serialized_start=3414
-  _globals['_ACTIONSTARTED']._serialized_end=3524
-  _globals['_ACTIONENDED']._serialized_start=3527
-  _globals['_ACTIONENDED']._serialized_end=3783
-  _globals['_CONTEXTPREPARED']._serialized_start=3785
-  _globals['_CONTEXTPREPARED']._serialized_end=3862
-  _globals['_LLMCALLSTARTED']._serialized_start=3864
-  _globals['_LLMCALLSTARTED']._serialized_end=3980
-  _globals['_LLMCALLCOMPLETED']._serialized_start=3983
-  _globals['_LLMCALLCOMPLETED']._serialized_end=4243
-  _globals['_BUDGETREPORTED']._serialized_start=4245
-  _globals['_BUDGETREPORTED']._serialized_end=4306
-  _globals['_LLMCALLFAILED']._serialized_start=4309
-  _globals['_LLMCALLFAILED']._serialized_end=4507
-  _globals['_CONTEXTCOMPACTED']._serialized_start=4510
-  _globals['_CONTEXTCOMPACTED']._serialized_end=4639
-  _globals['_CUSTOMEVENT']._serialized_start=4641
-  _globals['_CUSTOMEVENT']._serialized_end=4691
-  _globals['_DELTA']._serialized_start=4694
-  _globals['_DELTA']._serialized_end=4878
+  _globals['_SEVERITY']._serialized_start=5970
+  _globals['_SEVERITY']._serialized_end=6067
+  _globals['_RUNCAUSE']._serialized_start=6070
+  _globals['_RUNCAUSE']._serialized_end=6229
+  _globals['_ERROREFFECT']._serialized_start=6231
+  _globals['_ERROREFFECT']._serialized_end=6325
+  _globals['_ACTIONOUTCOME']._serialized_start=6328
+  _globals['_ACTIONOUTCOME']._serialized_end=6517
+  _globals['_RUNEVENT']._serialized_start=348
+  _globals['_RUNEVENT']._serialized_end=2373
+  _globals['_TASKSUBMITTED']._serialized_start=2375
+  _globals['_TASKSUBMITTED']._serialized_end=2494
+  _globals['_TASKSTATUSCHANGED']._serialized_start=2497
+  _globals['_TASKSTATUSCHANGED']._serialized_end=2730
+  _globals['_RUNSTART']._serialized_start=2733
+  _globals['_RUNSTART']._serialized_end=2891
+  _globals['_WORKER']._serialized_start=2893
+  _globals['_WORKER']._serialized_end=2946
+  _globals['_TASKMESSAGESADDED']._serialized_start=2948
+  _globals['_TASKMESSAGESADDED']._serialized_end=3025
+  _globals['_TASKARTIFACTUPDATED']._serialized_start=3027
+  _globals['_TASKARTIFACTUPDATED']._serialized_end=3123
+  _globals['_TASKPATCHED']._serialized_start=3125
+  _globals['_TASKPATCHED']._serialized_end=3186
+  _globals['_TASKPROGRESS']._serialized_start=3188
+  _globals['_TASKPROGRESS']._serialized_end=3255
+  _globals['_TASKERRORREPORTED']._serialized_start=3257
+  _globals['_TASKERRORREPORTED']._serialized_end=3353
+  _globals['_CANCELREQUESTED']._serialized_start=3355
+  _globals['_CANCELREQUESTED']._serialized_end=3433
+  _globals['_ACTIONREQUESTED']._serialized_start=3435
+  _globals['_ACTIONREQUESTED']._serialized_end=3529
+  _globals['_ACTIONPOLICYEVALUATED']._serialized_start=3531
+  _globals['_ACTIONPOLICYEVALUATED']._serialized_end=3599
+  _globals['_APPROVALREQUIRED']._serialized_start=3602
+  _globals['_APPROVALREQUIRED']._serialized_end=3785
+  _globals['_APPROVALDECIDED']._serialized_start=3788
+  _globals['_APPROVALDECIDED']._serialized_end=3934
+  _globals['_ACTIONSTARTED']._serialized_start=3936
+  _globals['_ACTIONSTARTED']._serialized_end=4046
+  _globals['_ACTIONENDED']._serialized_start=4049
+  _globals['_ACTIONENDED']._serialized_end=4305
+  _globals['_CONTEXTPREPARED']._serialized_start=4307
+  _globals['_CONTEXTPREPARED']._serialized_end=4384
+  _globals['_LLMCALLSTARTED']._serialized_start=4386
+  _globals['_LLMCALLSTARTED']._serialized_end=4502
+  _globals['_LLMCALLCOMPLETED']._serialized_start=4505
+  _globals['_LLMCALLCOMPLETED']._serialized_end=4765
+  _globals['_BUDGETREPORTED']._serialized_start=4767
+  _globals['_BUDGETREPORTED']._serialized_end=4828
+  _globals['_LLMCALLFAILED']._serialized_start=4831
+  _globals['_LLMCALLFAILED']._serialized_end=5029
+  _globals['_CONTEXTCOMPACTED']._serialized_start=5032
+  _globals['_CONTEXTCOMPACTED']._serialized_end=5161
+  _globals['_CUSTOMEVENT']._serialized_start=5163
+  _globals['_CUSTOMEVENT']._serialized_end=5213
+  _globals['_DELTA']._serialized_start=5216
+  _globals['_DELTA']._serialized_end=5400
+  _globals['_TASKDESCRIBED']._serialized_start=5402
+  _globals['_TASKDESCRIBED']._serialized_end=5486
+  _globals['_TASKINPUTREPLACED']._serialized_start=5488
+  _globals['_TASKINPUTREPLACED']._serialized_end=5565
+  _globals['_TASKSTARTREQUESTED']._serialized_start=5567
+  _globals['_TASKSTARTREQUESTED']._serialized_end=5627
+  _globals['_TASKPAUSEREQUESTED']._serialized_start=5629
+  _globals['_TASKPAUSEREQUESTED']._serialized_end=5687
+  _globals['_TASKPAUSED']._serialized_start=5689
+  _globals['_TASKPAUSED']._serialized_end=5701
+  _globals['_TASKRESUMED']._serialized_start=5703
+  _globals['_TASKRESUMED']._serialized_end=5754
+  _globals['_TASKRETRIED']._serialized_start=5756
+  _globals['_TASKRETRIED']._serialized_end=5868
+  _globals['_TASKLINKED']._serialized_start=5870
+  _globals['_TASKLINKED']._serialized_end=5917
+  _globals['_TASKUNLINKED']._serialized_start=5919
+  _globals['_TASKUNLINKED']._serialized_end=5968
 # @@protoc_insertion_point(module_scope)

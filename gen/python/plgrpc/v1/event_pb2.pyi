@@ -17,6 +17,7 @@ from plgrpc.v1 import failure_pb2 as _failure_pb2
 from plgrpc.v1 import part_pb2 as _part_pb2
 from plgrpc.v1 import payload_pb2 as _payload_pb2
 from plgrpc.v1 import policy_pb2 as _policy_pb2
+from plgrpc.v1 import task_control_pb2 as _task_control_pb2
 from plgrpc.v1 import task_pb2 as _task_pb2
 from plgrpc.v1 import usage_pb2 as _usage_pb2
 import builtins as _builtins
@@ -46,7 +47,9 @@ class _SeverityEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Severity.Val
     """An error."""
 
 class Severity(_Severity, metaclass=_SeverityEnumTypeWrapper):
-    """Severity is the importance of an event for display and logs. Open: later versions may add values; an unknown value is read as info."""
+    """Severity is the importance of an event for display and logs. Open: later versions may add values; an unknown value is read as
+    info.
+    """
 
 SEVERITY_UNSPECIFIED: Severity.ValueType  # 0
 """Not set; read as info."""
@@ -72,6 +75,10 @@ class _RunCauseEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_RunCause.Val
     """The task was continued: a message, an answer or a decision arrived."""
     RUN_CAUSE_RECOVERED: _RunCause.ValueType  # 3
     """The previous run was lost, for instance because its process ended."""
+    RUN_CAUSE_RETRIED: _RunCause.ValueType  # 4
+    """RetryTask: the task had ended."""
+    RUN_CAUSE_EXTERNAL: _RunCause.ValueType  # 5
+    """The work is done outside of the agent."""
 
 class RunCause(_RunCause, metaclass=_RunCauseEnumTypeWrapper):
     """RunCause is the cause of a new run. Open: later versions may add values; an unknown value is shown, and the run begins
@@ -86,6 +93,10 @@ RUN_CAUSE_CONTINUED: RunCause.ValueType  # 2
 """The task was continued: a message, an answer or a decision arrived."""
 RUN_CAUSE_RECOVERED: RunCause.ValueType  # 3
 """The previous run was lost, for instance because its process ended."""
+RUN_CAUSE_RETRIED: RunCause.ValueType  # 4
+"""RetryTask: the task had ended."""
+RUN_CAUSE_EXTERNAL: RunCause.ValueType  # 5
+"""The work is done outside of the agent."""
 Global___RunCause: _TypeAlias = RunCause  # noqa: Y015
 
 class _ErrorEffect:
@@ -160,14 +171,12 @@ class RunEvent(_message.Message):
     - An event is sent as the same bytes as it is stored. So every reader of the task sees everything in its events: the owner
       (TaskSubmitted.principal), the scopes of the caller (RunContext.scopes), arguments, results and the approver of each decision.
       Today only the owner can read a task; approvers see the approval, not the log.
-    - A value that is already in the log is referenced, not copied: see ActionRequested, ApprovalRequired, ActionStarted. A reader that
-      starts in the middle of a log shows the values that it has.
-    - The payload alone determines the meaning of an event; programs decide by the payload. `event_type` is text for people and the
-      kind of a custom event.
-    - A reader shows `event_type` and `summary` of an unknown kind and continues. If `must_understand` is set, it must not compute the
-      task's state from this log and fails with FAILED_PRECONDITION, reason LOG_TOO_NEW.
-    - Enums are open: a later version may add values. A reader keeps an unknown value, shows it and passes it on. Servers reject
-      unknown values in requests.
+    - A value that is already in the log is referenced, not copied: see ActionRequested, ApprovalRequired, ActionStarted. A reader
+    that   starts in the middle of a log shows the values that it has. - The payload alone determines the meaning of an event;
+    programs decide by the payload. `event_type` is text for people and the   kind of a custom event. - A reader shows `event_type`
+    and `summary` of an unknown kind and continues. If `must_understand` is set, it must not compute the   task's state from this log
+    and fails with FAILED_PRECONDITION, reason LOG_TOO_NEW. - Enums are open: a later version may add values. A reader keeps an
+    unknown value, shows it and passes it on. Servers reject   unknown values in requests.
 
     - The log has no ids of telemetry spans, because they follow from it: a run is a span, an action is a span within its run, and a
       delegated task begins under `RunContext.parent_run_id`. The trace is `RunContext.trace_id`.
@@ -213,6 +222,15 @@ class RunEvent(_message.Message):
     CANCEL_REQUESTED_FIELD_NUMBER: _builtins.int
     LLM_CALL_FAILED_FIELD_NUMBER: _builtins.int
     CONTEXT_COMPACTED_FIELD_NUMBER: _builtins.int
+    TASK_DESCRIBED_FIELD_NUMBER: _builtins.int
+    TASK_INPUT_REPLACED_FIELD_NUMBER: _builtins.int
+    TASK_START_REQUESTED_FIELD_NUMBER: _builtins.int
+    TASK_PAUSE_REQUESTED_FIELD_NUMBER: _builtins.int
+    TASK_PAUSED_FIELD_NUMBER: _builtins.int
+    TASK_RESUMED_FIELD_NUMBER: _builtins.int
+    TASK_RETRIED_FIELD_NUMBER: _builtins.int
+    TASK_LINKED_FIELD_NUMBER: _builtins.int
+    TASK_UNLINKED_FIELD_NUMBER: _builtins.int
     task_id: _builtins.str
     """Task that owns this event. Set by the server."""
     sequence: _builtins.int
@@ -234,7 +252,7 @@ class RunEvent(_message.Message):
     turn_id: _builtins.str
     """Turn of the thread that the event belongs to. Set by the server. Empty means none."""
     last: _builtins.bool
-    """Whether this is the last event of the task. Set by the server."""
+    """Whether the task ends with this event. A retry of the task can add events after it. Set by the server."""
     severity: Global___Severity.ValueType
     """Importance for display and logs. Set by the server. SEVERITY_UNSPECIFIED is read as SEVERITY_INFO."""
     summary: _builtins.str
@@ -333,6 +351,42 @@ class RunEvent(_message.Message):
     def context_compacted(self) -> Global___ContextCompacted:
         """A conversation was compacted."""
 
+    @_builtins.property
+    def task_described(self) -> Global___TaskDescribed:
+        """The description of the task changed."""
+
+    @_builtins.property
+    def task_input_replaced(self) -> Global___TaskInputReplaced:
+        """The input of a task that had not begun was replaced."""
+
+    @_builtins.property
+    def task_start_requested(self) -> Global___TaskStartRequested:
+        """A draft was started."""
+
+    @_builtins.property
+    def task_pause_requested(self) -> Global___TaskPauseRequested:
+        """A pause was requested."""
+
+    @_builtins.property
+    def task_paused(self) -> Global___TaskPaused:
+        """The run is paused."""
+
+    @_builtins.property
+    def task_resumed(self) -> Global___TaskResumed:
+        """The end of a pause was requested."""
+
+    @_builtins.property
+    def task_retried(self) -> Global___TaskRetried:
+        """A retry of an ended task was requested."""
+
+    @_builtins.property
+    def task_linked(self) -> Global___TaskLinked:
+        """A link was added."""
+
+    @_builtins.property
+    def task_unlinked(self) -> Global___TaskUnlinked:
+        """A link was removed."""
+
     def __init__(
         self,
         *,
@@ -372,12 +426,21 @@ class RunEvent(_message.Message):
         cancel_requested: Global___CancelRequested | None = ...,
         llm_call_failed: Global___LlmCallFailed | None = ...,
         context_compacted: Global___ContextCompacted | None = ...,
+        task_described: Global___TaskDescribed | None = ...,
+        task_input_replaced: Global___TaskInputReplaced | None = ...,
+        task_start_requested: Global___TaskStartRequested | None = ...,
+        task_pause_requested: Global___TaskPauseRequested | None = ...,
+        task_paused: Global___TaskPaused | None = ...,
+        task_resumed: Global___TaskResumed | None = ...,
+        task_retried: Global___TaskRetried | None = ...,
+        task_linked: Global___TaskLinked | None = ...,
+        task_unlinked: Global___TaskUnlinked | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["action_ended", b"action_ended", "action_policy", b"action_policy", "action_requested", b"action_requested", "action_started", b"action_started", "approval_decided", b"approval_decided", "approval_required", b"approval_required", "budget_reported", b"budget_reported", "cancel_requested", b"cancel_requested", "context_compacted", b"context_compacted", "context_prepared", b"context_prepared", "create_time", b"create_time", "custom", b"custom", "llm_call_completed", b"llm_call_completed", "llm_call_failed", b"llm_call_failed", "llm_call_started", b"llm_call_started", "payload", b"payload", "task_artifact", b"task_artifact", "task_error", b"task_error", "task_messages", b"task_messages", "task_patched", b"task_patched", "task_progress", b"task_progress", "task_status", b"task_status", "task_submitted", b"task_submitted"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["action_ended", b"action_ended", "action_policy", b"action_policy", "action_requested", b"action_requested", "action_started", b"action_started", "approval_decided", b"approval_decided", "approval_required", b"approval_required", "budget_reported", b"budget_reported", "cancel_requested", b"cancel_requested", "context_compacted", b"context_compacted", "context_prepared", b"context_prepared", "create_time", b"create_time", "custom", b"custom", "llm_call_completed", b"llm_call_completed", "llm_call_failed", b"llm_call_failed", "llm_call_started", b"llm_call_started", "payload", b"payload", "task_artifact", b"task_artifact", "task_described", b"task_described", "task_error", b"task_error", "task_input_replaced", b"task_input_replaced", "task_linked", b"task_linked", "task_messages", b"task_messages", "task_patched", b"task_patched", "task_pause_requested", b"task_pause_requested", "task_paused", b"task_paused", "task_progress", b"task_progress", "task_resumed", b"task_resumed", "task_retried", b"task_retried", "task_start_requested", b"task_start_requested", "task_status", b"task_status", "task_submitted", b"task_submitted", "task_unlinked", b"task_unlinked"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["action_ended", b"action_ended", "action_id", b"action_id", "action_policy", b"action_policy", "action_requested", b"action_requested", "action_started", b"action_started", "agent_name", b"agent_name", "approval_decided", b"approval_decided", "approval_required", b"approval_required", "budget_reported", b"budget_reported", "cancel_requested", b"cancel_requested", "context_compacted", b"context_compacted", "context_prepared", b"context_prepared", "create_time", b"create_time", "custom", b"custom", "event_type", b"event_type", "last", b"last", "llm_call_completed", b"llm_call_completed", "llm_call_failed", b"llm_call_failed", "llm_call_started", b"llm_call_started", "metadata_json", b"metadata_json", "must_understand", b"must_understand", "payload", b"payload", "run_id", b"run_id", "sequence", b"sequence", "session_id", b"session_id", "severity", b"severity", "summary", b"summary", "task_artifact", b"task_artifact", "task_error", b"task_error", "task_id", b"task_id", "task_messages", b"task_messages", "task_patched", b"task_patched", "task_progress", b"task_progress", "task_status", b"task_status", "task_submitted", b"task_submitted", "thread_id", b"thread_id", "turn_id", b"turn_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["action_ended", b"action_ended", "action_id", b"action_id", "action_policy", b"action_policy", "action_requested", b"action_requested", "action_started", b"action_started", "agent_name", b"agent_name", "approval_decided", b"approval_decided", "approval_required", b"approval_required", "budget_reported", b"budget_reported", "cancel_requested", b"cancel_requested", "context_compacted", b"context_compacted", "context_prepared", b"context_prepared", "create_time", b"create_time", "custom", b"custom", "event_type", b"event_type", "last", b"last", "llm_call_completed", b"llm_call_completed", "llm_call_failed", b"llm_call_failed", "llm_call_started", b"llm_call_started", "metadata_json", b"metadata_json", "must_understand", b"must_understand", "payload", b"payload", "run_id", b"run_id", "sequence", b"sequence", "session_id", b"session_id", "severity", b"severity", "summary", b"summary", "task_artifact", b"task_artifact", "task_described", b"task_described", "task_error", b"task_error", "task_id", b"task_id", "task_input_replaced", b"task_input_replaced", "task_linked", b"task_linked", "task_messages", b"task_messages", "task_patched", b"task_patched", "task_pause_requested", b"task_pause_requested", "task_paused", b"task_paused", "task_progress", b"task_progress", "task_resumed", b"task_resumed", "task_retried", b"task_retried", "task_start_requested", b"task_start_requested", "task_status", b"task_status", "task_submitted", b"task_submitted", "task_unlinked", b"task_unlinked", "thread_id", b"thread_id", "turn_id", b"turn_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_payload: _TypeAlias = _typing.Literal["task_submitted", "task_status", "task_messages", "task_artifact", "task_patched", "task_progress", "task_error", "action_requested", "action_policy", "approval_required", "approval_decided", "action_started", "action_ended", "context_prepared", "llm_call_started", "llm_call_completed", "budget_reported", "custom", "cancel_requested", "llm_call_failed", "context_compacted"]  # noqa: Y015
+    _WhichOneofReturnType_payload: _TypeAlias = _typing.Literal["task_submitted", "task_status", "task_messages", "task_artifact", "task_patched", "task_progress", "task_error", "action_requested", "action_policy", "approval_required", "approval_decided", "action_started", "action_ended", "context_prepared", "llm_call_started", "llm_call_completed", "budget_reported", "custom", "cancel_requested", "llm_call_failed", "context_compacted", "task_described", "task_input_replaced", "task_start_requested", "task_pause_requested", "task_paused", "task_resumed", "task_retried", "task_linked", "task_unlinked"]  # noqa: Y015
     _WhichOneofArgType_payload: _TypeAlias = _typing.Literal["payload", b"payload"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_payload) -> _WhichOneofReturnType_payload | None: ...
 
@@ -393,6 +456,7 @@ class TaskSubmitted(_message.Message):
     PRINCIPAL_FIELD_NUMBER: _builtins.int
     REQUEST_ID_FIELD_NUMBER: _builtins.int
     THREAD_ID_FIELD_NUMBER: _builtins.int
+    DRAFT_FIELD_NUMBER: _builtins.int
     principal: _builtins.str
     """Principal that owns the task. Set by the server. Visible to every reader of the log: events are sent as stored, not adapted to
     the reader.
@@ -401,6 +465,8 @@ class TaskSubmitted(_message.Message):
     """Request that submitted it. Set by the caller. Empty means none."""
     thread_id: _builtins.str
     """Thread of the session that the task belongs to. Set by the caller of SubmitTurn. Empty means `default`."""
+    draft: _builtins.bool
+    """Whether the task is a draft: nothing begins before StartTask. Set by the caller of CreateTask."""
     @_builtins.property
     def task(self) -> _task_pb2.Task:
         """The task as submitted, including its messages and artifacts. Set by the server."""
@@ -412,10 +478,11 @@ class TaskSubmitted(_message.Message):
         principal: _builtins.str = ...,
         request_id: _builtins.str = ...,
         thread_id: _builtins.str = ...,
+        draft: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["task", b"task"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["principal", b"principal", "request_id", b"request_id", "task", b"task", "thread_id", b"thread_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["draft", b"draft", "principal", b"principal", "request_id", b"request_id", "task", b"task", "thread_id", b"thread_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -725,14 +792,14 @@ class ActionRequested(_message.Message):
     """ActionRequested records a prepared action before the policy evaluates it. Type `action.requested`.
 
     A value that is already in the log is not written again. `action.payload` is unset if it would be `{"arguments": A}` and A equals
-    the arguments of the tool call `action.call_id` (equal as JSON text with sorted keys). That tool call is the last one with this id
-    earlier in the log, in `llm_call_completed.tool_calls` or in a `tool_call` part of a message. A reader can discard a call after the
-    first action that references it, and all calls when the task ends or waits for input: later actions have their own payload. An
-    action with a `call_id` and an empty payload has the JSON text `{}`.
+    the arguments of the tool call `action.call_id` (equal as JSON text with sorted keys). That tool call is the last one with this
+    id earlier in the log, in `llm_call_completed.tool_calls` or in a `tool_call` part of a message. A reader can discard a call
+    after the first action that references it, and all calls when the task ends or waits for input: later actions have their own
+    payload. An action with a `call_id` and an empty payload has the JSON text `{}`.
 
-    The clients of this project restore the payload. A reader that starts in the middle of a turn may not have the call; then it has an
-    action with a `call_id` and without payload. It shows the action without arguments, and must not treat it as an action with empty
-    arguments.
+    The clients of this project restore the payload. A reader that starts in the middle of a turn may not have the call; then it has
+    an action with a `call_id` and without payload. It shows the action without arguments, and must not treat it as an action with
+    empty arguments.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -789,9 +856,8 @@ Global___ActionPolicyEvaluated: _TypeAlias = ActionPolicyEvaluated  # noqa: Y015
 class ApprovalRequired(_message.Message):
     """ApprovalRequired records an approval request. It is committed before an approver is asked. Type `approval.required`.
 
-    The action is the one with the event's `action_id`; its policy decision is the last one about this action in the log. Both are not
-    written again; ListApprovals returns them with the approval.
-    Next free number: 7.
+    The action is the one with the event's `action_id`; its policy decision is the last one about this action in the log. Both are
+    not written again; ListApprovals returns them with the approval. Next free number: 7.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -1300,3 +1366,240 @@ class Delta(_message.Message):
     def WhichOneof(self, oneof_group: _WhichOneofArgType_piece) -> _WhichOneofReturnType_piece | None: ...
 
 Global___Delta: _TypeAlias = Delta  # noqa: Y015
+
+@_typing.final
+class TaskDescribed(_message.Message):
+    """TaskDescribed has the description of the task from now on. Type `task.described`."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    DESCRIPTION_FIELD_NUMBER: _builtins.int
+    CHANGED_BY_FIELD_NUMBER: _builtins.int
+    changed_by: _builtins.str
+    """Principal that changed it. Set by the server."""
+    @_builtins.property
+    def description(self) -> _task_control_pb2.TaskDescription:
+        """The whole description. Set by the caller."""
+
+    def __init__(
+        self,
+        *,
+        description: _task_control_pb2.TaskDescription | None = ...,
+        changed_by: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["description", b"description"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["changed_by", b"changed_by", "description", b"description"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___TaskDescribed: _TypeAlias = TaskDescribed  # noqa: Y015
+
+@_typing.final
+class TaskInputReplaced(_message.Message):
+    """TaskInputReplaced replaces all messages of a task that no run has worked on. Type `task.input_replaced`. `must_understand` is
+    set.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    MESSAGES_FIELD_NUMBER: _builtins.int
+    CHANGED_BY_FIELD_NUMBER: _builtins.int
+    changed_by: _builtins.str
+    """Principal that replaced them. Set by the server."""
+    @_builtins.property
+    def messages(self) -> _containers.RepeatedCompositeFieldContainer[_task_pb2.Message]:
+        """The messages that the task has now. Set by the caller."""
+
+    def __init__(
+        self,
+        *,
+        messages: _abc.Iterable[_task_pb2.Message] | None = ...,
+        changed_by: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["changed_by", b"changed_by", "messages", b"messages"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___TaskInputReplaced: _TypeAlias = TaskInputReplaced  # noqa: Y015
+
+@_typing.final
+class TaskStartRequested(_message.Message):
+    """TaskStartRequested starts a draft. Type `task.start_requested`. The task waits if other tasks block it."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    REQUESTED_BY_FIELD_NUMBER: _builtins.int
+    EXTERNAL_FIELD_NUMBER: _builtins.int
+    requested_by: _builtins.str
+    """Principal that started it. Set by the server."""
+    external: _builtins.bool
+    """Whether the work is done outside of the agent, and ends with CompleteTask or FailTask. Set by the caller."""
+    def __init__(
+        self,
+        *,
+        requested_by: _builtins.str = ...,
+        external: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["external", b"external", "requested_by", b"requested_by"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___TaskStartRequested: _TypeAlias = TaskStartRequested  # noqa: Y015
+
+@_typing.final
+class TaskPauseRequested(_message.Message):
+    """TaskPauseRequested records the request before the run pauses. Type `task.pause_requested`."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    REASON_FIELD_NUMBER: _builtins.int
+    REQUESTED_BY_FIELD_NUMBER: _builtins.int
+    reason: _builtins.str
+    """Reason, for people. Set by the caller."""
+    requested_by: _builtins.str
+    """Principal that requested it. Set by the server."""
+    def __init__(
+        self,
+        *,
+        reason: _builtins.str = ...,
+        requested_by: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["reason", b"reason", "requested_by", b"requested_by"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___TaskPauseRequested: _TypeAlias = TaskPauseRequested  # noqa: Y015
+
+@_typing.final
+class TaskPaused(_message.Message):
+    """TaskPaused tells that the run has reached a point at which it can wait, and waits. Type `task.paused`."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___TaskPaused: _TypeAlias = TaskPaused  # noqa: Y015
+
+@_typing.final
+class TaskResumed(_message.Message):
+    """TaskResumed ends a pause, or takes back the request of one. Type `task.resumed`."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    REASON_FIELD_NUMBER: _builtins.int
+    REQUESTED_BY_FIELD_NUMBER: _builtins.int
+    reason: _builtins.str
+    """Reason, for people. Set by the caller."""
+    requested_by: _builtins.str
+    """Principal that requested it. Set by the server."""
+    def __init__(
+        self,
+        *,
+        reason: _builtins.str = ...,
+        requested_by: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["reason", b"reason", "requested_by", b"requested_by"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___TaskResumed: _TypeAlias = TaskResumed  # noqa: Y015
+
+@_typing.final
+class TaskRetried(_message.Message):
+    """TaskRetried begins a new turn of a task that has ended: its state is submitted again. Type `task.retried`. `must_understand` is
+    set.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PREVIOUS_STATE_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
+    REQUESTED_BY_FIELD_NUMBER: _builtins.int
+    RETRY_FIELD_NUMBER: _builtins.int
+    previous_state: _task_pb2.TaskState.ValueType
+    """State before. Set by the server."""
+    reason: _builtins.str
+    """Reason, for people. Set by the caller."""
+    requested_by: _builtins.str
+    """Principal that requested it. Set by the server."""
+    retry: _builtins.int
+    """Number of the retry, from 1. Set by the server."""
+    def __init__(
+        self,
+        *,
+        previous_state: _task_pb2.TaskState.ValueType = ...,
+        reason: _builtins.str = ...,
+        requested_by: _builtins.str = ...,
+        retry: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["previous_state", b"previous_state", "reason", b"reason", "requested_by", b"requested_by", "retry", b"retry"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___TaskRetried: _TypeAlias = TaskRetried  # noqa: Y015
+
+@_typing.final
+class TaskLinked(_message.Message):
+    """TaskLinked adds a link, or changes its reason. Type `task.linked`."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    LINK_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def link(self) -> _task_control_pb2.TaskLink:
+        """The link. Set by the caller, and by the server for the kind BLOCKS."""
+
+    def __init__(
+        self,
+        *,
+        link: _task_control_pb2.TaskLink | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["link", b"link"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["link", b"link"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___TaskLinked: _TypeAlias = TaskLinked  # noqa: Y015
+
+@_typing.final
+class TaskUnlinked(_message.Message):
+    """TaskUnlinked removes a link. Type `task.unlinked`."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    LINK_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def link(self) -> _task_control_pb2.TaskLink:
+        """The link that was removed. Set by the server."""
+
+    def __init__(
+        self,
+        *,
+        link: _task_control_pb2.TaskLink | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["link", b"link"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["link", b"link"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___TaskUnlinked: _TypeAlias = TaskUnlinked  # noqa: Y015

@@ -65,6 +65,10 @@ class _WhenBusyEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_WhenBusy.Val
     """The active turns are canceled, their results so far stay in their tasks, and the turn is the next one to start."""
     WHEN_BUSY_START: _WhenBusy.ValueType  # 4
     """The turn starts at once, beside the active ones. Tasks that are sent with a `session_id` have this policy."""
+    WHEN_BUSY_ROLLBACK: _WhenBusy.ValueType  # 5
+    """The active turns are canceled and rolled back, and the turn is the next one to start: its conversation does not have them."""
+    WHEN_BUSY_MERGE: _WhenBusy.ValueType  # 6
+    """The input is added to the last turn in the queue of the thread, which is returned. Without a queue: as enqueue."""
 
 class WhenBusy(_WhenBusy, metaclass=_WhenBusyEnumTypeWrapper):
     """WhenBusy selects what happens to a turn that is submitted to a thread with an active turn. A server rejects an unknown value."""
@@ -79,6 +83,10 @@ WHEN_BUSY_INTERRUPT: WhenBusy.ValueType  # 3
 """The active turns are canceled, their results so far stay in their tasks, and the turn is the next one to start."""
 WHEN_BUSY_START: WhenBusy.ValueType  # 4
 """The turn starts at once, beside the active ones. Tasks that are sent with a `session_id` have this policy."""
+WHEN_BUSY_ROLLBACK: WhenBusy.ValueType  # 5
+"""The active turns are canceled and rolled back, and the turn is the next one to start: its conversation does not have them."""
+WHEN_BUSY_MERGE: WhenBusy.ValueType  # 6
+"""The input is added to the last turn in the queue of the thread, which is returned. Without a queue: as enqueue."""
 Global___WhenBusy: _TypeAlias = WhenBusy  # noqa: Y015
 
 @_typing.final
@@ -152,7 +160,7 @@ Global___Session: _TypeAlias = Session  # noqa: Y015
 @_typing.final
 class Thread(_message.Message):
     """Thread is an ordered part of a session: its turns run one after the other, unless they were submitted to run beside others.
-    Next free number: 4.
+    Next free number: 7.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -160,10 +168,19 @@ class Thread(_message.Message):
     THREAD_ID_FIELD_NUMBER: _builtins.int
     TITLE_FIELD_NUMBER: _builtins.int
     CREATE_TIME_FIELD_NUMBER: _builtins.int
+    FROM_THREAD_ID_FIELD_NUMBER: _builtins.int
+    FROM_TURN_ID_FIELD_NUMBER: _builtins.int
+    ROLLBACK_COUNT_FIELD_NUMBER: _builtins.int
     thread_id: _builtins.str
     """Id, unique in the session. `default` is the thread of tasks that name none."""
     title: _builtins.str
     """Title for people. May be empty."""
+    from_thread_id: _builtins.str
+    """Thread that it is a branch of. Empty means that it began with an empty conversation."""
+    from_turn_id: _builtins.str
+    """Last turn of that thread whose conversation it has. Empty with `from_thread_id` means all turns at the time of the branch."""
+    rollback_count: _builtins.int
+    """Number of rollbacks so far."""
     @_builtins.property
     def create_time(self) -> _timestamp_pb2.Timestamp:
         """Time of its start, UTC, microseconds. Unset for `default`."""
@@ -174,10 +191,13 @@ class Thread(_message.Message):
         thread_id: _builtins.str = ...,
         title: _builtins.str = ...,
         create_time: _timestamp_pb2.Timestamp | None = ...,
+        from_thread_id: _builtins.str = ...,
+        from_turn_id: _builtins.str = ...,
+        rollback_count: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["create_time", b"create_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["create_time", b"create_time", "thread_id", b"thread_id", "title", b"title"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["create_time", b"create_time", "from_thread_id", b"from_thread_id", "from_turn_id", b"from_turn_id", "rollback_count", b"rollback_count", "thread_id", b"thread_id", "title", b"title"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -186,7 +206,7 @@ Global___Thread: _TypeAlias = Thread  # noqa: Y015
 @_typing.final
 class Turn(_message.Message):
     """Turn is one input and the work on it, until the task has ended or waits for the next input. The work is in the log of its task.
-    Next free number: 12.
+    Next free number: 13.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -202,6 +222,7 @@ class Turn(_message.Message):
     CREATE_TIME_FIELD_NUMBER: _builtins.int
     END_TIME_FIELD_NUMBER: _builtins.int
     WHEN_BUSY_FIELD_NUMBER: _builtins.int
+    ROLLED_BACK_FIELD_NUMBER: _builtins.int
     turn_id: _builtins.str
     """Id, unique in the session."""
     thread_id: _builtins.str
@@ -220,6 +241,8 @@ class Turn(_message.Message):
     """Position of the event with which it was submitted. Turns of a session are listed in this order."""
     when_busy: Global___WhenBusy.ValueType
     """Policy with which it was submitted."""
+    rolled_back: _builtins.bool
+    """Whether the thread was rolled back to before this turn: its conversation does not have it."""
     @_builtins.property
     def create_time(self) -> _timestamp_pb2.Timestamp:
         """Time of that event, UTC, microseconds."""
@@ -242,10 +265,11 @@ class Turn(_message.Message):
         create_time: _timestamp_pb2.Timestamp | None = ...,
         end_time: _timestamp_pb2.Timestamp | None = ...,
         when_busy: Global___WhenBusy.ValueType = ...,
+        rolled_back: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["create_time", b"create_time", "end_time", b"end_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["after_sequence", b"after_sequence", "create_time", b"create_time", "end_time", b"end_time", "position", b"position", "reason", b"reason", "result", b"result", "state", b"state", "task_id", b"task_id", "thread_id", b"thread_id", "turn_id", b"turn_id", "when_busy", b"when_busy"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["after_sequence", b"after_sequence", "create_time", b"create_time", "end_time", b"end_time", "position", b"position", "reason", b"reason", "result", b"result", "rolled_back", b"rolled_back", "state", b"state", "task_id", b"task_id", "thread_id", b"thread_id", "turn_id", b"turn_id", "when_busy", b"when_busy"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -253,9 +277,8 @@ Global___Turn: _TypeAlias = Turn  # noqa: Y015
 
 @_typing.final
 class SessionEvent(_message.Message):
-    """SessionEvent is one immutable fact in a session's own log. The rules of RunEvent apply. What happens inside a turn is in the log of
-    its task.
-    Fields 1 to 15 are the envelope; payload kinds have numbers from 16. Next free number of the envelope: 3.
+    """SessionEvent is one immutable fact in a session's own log. The rules of RunEvent apply. What happens inside a turn is in the log
+    of its task. Fields 1 to 15 are the envelope; payload kinds have numbers from 16. Next free number of the envelope: 3.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -269,6 +292,8 @@ class SessionEvent(_message.Message):
     TURN_PROMOTED_FIELD_NUMBER: _builtins.int
     TURN_STARTED_FIELD_NUMBER: _builtins.int
     TURN_ENDED_FIELD_NUMBER: _builtins.int
+    THREAD_ROLLED_BACK_FIELD_NUMBER: _builtins.int
+    TURN_MERGED_FIELD_NUMBER: _builtins.int
     position: _builtins.int
     """Position among all events of the session and of its tasks, from 1, without gaps. Set by the store."""
     @_builtins.property
@@ -303,6 +328,14 @@ class SessionEvent(_message.Message):
     def turn_ended(self) -> Global___TurnEnded:
         """A turn ended."""
 
+    @_builtins.property
+    def thread_rolled_back(self) -> Global___ThreadRolledBack:
+        """A thread went back to before a turn."""
+
+    @_builtins.property
+    def turn_merged(self) -> Global___TurnMerged:
+        """An input was added to a queued turn."""
+
     def __init__(
         self,
         *,
@@ -315,12 +348,14 @@ class SessionEvent(_message.Message):
         turn_promoted: Global___TurnPromoted | None = ...,
         turn_started: Global___TurnStarted | None = ...,
         turn_ended: Global___TurnEnded | None = ...,
+        thread_rolled_back: Global___ThreadRolledBack | None = ...,
+        turn_merged: Global___TurnMerged | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["create_time", b"create_time", "created", b"created", "payload", b"payload", "thread_started", b"thread_started", "turn_ended", b"turn_ended", "turn_promoted", b"turn_promoted", "turn_started", b"turn_started", "turn_submitted", b"turn_submitted", "updated", b"updated"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["create_time", b"create_time", "created", b"created", "payload", b"payload", "thread_rolled_back", b"thread_rolled_back", "thread_started", b"thread_started", "turn_ended", b"turn_ended", "turn_merged", b"turn_merged", "turn_promoted", b"turn_promoted", "turn_started", b"turn_started", "turn_submitted", b"turn_submitted", "updated", b"updated"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["create_time", b"create_time", "created", b"created", "payload", b"payload", "position", b"position", "thread_started", b"thread_started", "turn_ended", b"turn_ended", "turn_promoted", b"turn_promoted", "turn_started", b"turn_started", "turn_submitted", b"turn_submitted", "updated", b"updated"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["create_time", b"create_time", "created", b"created", "payload", b"payload", "position", b"position", "thread_rolled_back", b"thread_rolled_back", "thread_started", b"thread_started", "turn_ended", b"turn_ended", "turn_merged", b"turn_merged", "turn_promoted", b"turn_promoted", "turn_started", b"turn_started", "turn_submitted", b"turn_submitted", "updated", b"updated"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_payload: _TypeAlias = _typing.Literal["created", "updated", "thread_started", "turn_submitted", "turn_promoted", "turn_started", "turn_ended"]  # noqa: Y015
+    _WhichOneofReturnType_payload: _TypeAlias = _typing.Literal["created", "updated", "thread_started", "turn_submitted", "turn_promoted", "turn_started", "turn_ended", "thread_rolled_back", "turn_merged"]  # noqa: Y015
     _WhichOneofArgType_payload: _TypeAlias = _typing.Literal["payload", b"payload"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_payload) -> _WhichOneofReturnType_payload | None: ...
 
@@ -390,19 +425,27 @@ class ThreadStarted(_message.Message):
 
     THREAD_ID_FIELD_NUMBER: _builtins.int
     TITLE_FIELD_NUMBER: _builtins.int
+    FROM_THREAD_ID_FIELD_NUMBER: _builtins.int
+    FROM_TURN_ID_FIELD_NUMBER: _builtins.int
     thread_id: _builtins.str
     """As in Thread."""
     title: _builtins.str
     """As in Thread."""
+    from_thread_id: _builtins.str
+    """As in Thread."""
+    from_turn_id: _builtins.str
+    """As in Thread. Set by the server, also if the request has none and the thread has turns."""
     def __init__(
         self,
         *,
         thread_id: _builtins.str = ...,
         title: _builtins.str = ...,
+        from_thread_id: _builtins.str = ...,
+        from_turn_id: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["thread_id", b"thread_id", "title", b"title"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["from_thread_id", b"from_thread_id", "from_turn_id", b"from_turn_id", "thread_id", b"thread_id", "title", b"title"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -527,3 +570,61 @@ class TurnEnded(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___TurnEnded: _TypeAlias = TurnEnded  # noqa: Y015
+
+@_typing.final
+class ThreadRolledBack(_message.Message):
+    """ThreadRolledBack takes turns out of the conversation of a thread. Their logs stay."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    THREAD_ID_FIELD_NUMBER: _builtins.int
+    TURN_ID_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
+    thread_id: _builtins.str
+    """The thread."""
+    turn_id: _builtins.str
+    """First turn that is rolled back. All turns of the thread that were submitted after it, and before this event, are too, except
+    turns that wait in the queue.
+    """
+    reason: _builtins.str
+    """Reason, for people. May be empty."""
+    def __init__(
+        self,
+        *,
+        thread_id: _builtins.str = ...,
+        turn_id: _builtins.str = ...,
+        reason: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["reason", b"reason", "thread_id", b"thread_id", "turn_id", b"turn_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ThreadRolledBack: _TypeAlias = ThreadRolledBack  # noqa: Y015
+
+@_typing.final
+class TurnMerged(_message.Message):
+    """TurnMerged adds an input to a queued turn. The input is in the log of that turn's task."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TURN_ID_FIELD_NUMBER: _builtins.int
+    INTO_TURN_ID_FIELD_NUMBER: _builtins.int
+    turn_id: _builtins.str
+    """Id with which the input was submitted. It is another name of the turn."""
+    into_turn_id: _builtins.str
+    """The turn."""
+    def __init__(
+        self,
+        *,
+        turn_id: _builtins.str = ...,
+        into_turn_id: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["into_turn_id", b"into_turn_id", "turn_id", b"turn_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___TurnMerged: _TypeAlias = TurnMerged  # noqa: Y015

@@ -22,14 +22,16 @@ _runtime_version.ValidateProtobufRuntimeVersion(
 _sym_db = _symbol_database.Default()
 
 
+from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
 from plgrpc.v1 import agent_service_pb2 as plgrpc_dot_v1_dot_agent__service__pb2
 from plgrpc.v1 import event_pb2 as plgrpc_dot_v1_dot_event__pb2
 from plgrpc.v1 import session_pb2 as plgrpc_dot_v1_dot_session__pb2
+from plgrpc.v1 import task_pb2 as plgrpc_dot_v1_dot_task__pb2
 from plgrpc.v1 import task_input_pb2 as plgrpc_dot_v1_dot_task__input__pb2
 from plgrpc.v1 import watch_pb2 as plgrpc_dot_v1_dot_watch__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1fplgrpc/v1/session_service.proto\x12\tplgrpc.v1\x1a\x1dplgrpc/v1/agent_service.proto\x1a\x15plgrpc/v1/event.proto\x1a\x17plgrpc/v1/session.proto\x1a\x1aplgrpc/v1/task_input.proto\x1a\x15plgrpc/v1/watch.proto\"P\n\x14\x43reateSessionRequest\x12\x12\n\nsession_id\x18\x01 \x01(\t\x12\r\n\x05title\x18\x02 \x01(\t\x12\x15\n\rmetadata_json\x18\x03 \x01(\t\"<\n\x15\x43reateSessionResponse\x12#\n\x07session\x18\x01 \x01(\x0b\x32\x12.plgrpc.v1.Session\"\x9a\x01\n\x14UpdateSessionRequest\x12\x12\n\nsession_id\x18\x01 \x01(\t\x12\x12\n\x05title\x18\x02 \x01(\tH\x00\x88\x01\x01\x12\x1a\n\rmetadata_json\x18\x03 \x01(\tH\x01\x88\x01\x01\x12\x15\n\x08\x61rchived\x18\x04 \x01(\x08H\x02\x88\x01\x01\x42\x08\n\x06_titleB\x10\n\x0e_metadata_jsonB\x0b\n\t_archived\"<\n\x15UpdateSessionResponse\x12#\n\x07session\x18\x01 \x01(\x0b\x32\x12.plgrpc.v1.Session\"a\n\x11GetSessionRequest\x12\x12\n\nsession_id\x18\x01 \x01(\t\x12\x11\n\tthread_id\x18\x02 \x01(\t\x12\x11\n\tpage_size\x18\x03 \x01(\x05\x12\x12\n\npage_token\x18\x04 \x01(\t\"r\n\x12GetSessionResponse\x12#\n\x07session\x18\x01 \x01(\x0b\x32\x12.plgrpc.v1.Session\x12\x1e\n\x05turns\x18\x02 \x03(\x0b\x32\x0f.plgrpc.v1.Turn\x12\x17\n\x0fnext_page_token\x18\x03 \x01(\t\"V\n\x13ListSessionsRequest\x12\x11\n\tpage_size\x18\x01 \x01(\x05\x12\x12\n\npage_token\x18\x02 \x01(\t\x12\x18\n\x10include_archived\x18\x03 \x01(\x08\"U\n\x14ListSessionsResponse\x12$\n\x08sessions\x18\x01 \x03(\x0b\x32\x12.plgrpc.v1.Session\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"J\n\x12StartThreadRequest\x12\x12\n\nsession_id\x18\x01 \x01(\t\x12\x11\n\tthread_id\x18\x02 \x01(\t\x12\r\n\x05title\x18\x03 \x01(\t\"8\n\x13StartThreadResponse\x12!\n\x06thread\x18\x01 \x01(\x0b\x32\x11.plgrpc.v1.Thread\"\x98\x01\n\x11SubmitTurnRequest\x12\x12\n\nsession_id\x18\x01 \x01(\t\x12\x11\n\tthread_id\x18\x02 \x01(\t\x12\x0f\n\x07turn_id\x18\x03 \x01(\t\x12#\n\x05input\x18\x04 \x01(\x0b\x32\x14.plgrpc.v1.TaskInput\x12&\n\twhen_busy\x18\x05 \x01(\x0e\x32\x13.plgrpc.v1.WhenBusy\"3\n\x12SubmitTurnResponse\x12\x1d\n\x04turn\x18\x01 \x01(\x0b\x32\x0f.plgrpc.v1.Turn\"v\n\x11StreamTurnRequest\x12\x12\n\nsession_id\x18\x01 \x01(\t\x12\x0f\n\x07turn_id\x18\x02 \x01(\t\x12\x16\n\x0e\x61\x66ter_sequence\x18\x03 \x01(\x03\x12$\n\x06\x64\x65ltas\x18\x04 \x01(\x0e\x32\x14.plgrpc.v1.DeltaMode\"\x87\x01\n\x12StreamTurnResponse\x12#\n\x06\x65vents\x18\x01 \x03(\x0b\x32\x13.plgrpc.v1.RunEvent\x12 \n\x06\x64\x65ltas\x18\x02 \x03(\x0b\x32\x10.plgrpc.v1.Delta\x12*\n\x08position\x18\x03 \x01(\x0b\x32\x18.plgrpc.v1.WatchPosition\"s\n\x14InterruptTurnRequest\x12\x12\n\nsession_id\x18\x01 \x01(\t\x12\x11\n\tthread_id\x18\x02 \x01(\t\x12\x0f\n\x07turn_id\x18\x03 \x01(\t\x12\x0e\n\x06reason\x18\x04 \x01(\t\x12\x13\n\x0b\x63lear_queue\x18\x05 \x01(\x08\"7\n\x15InterruptTurnResponse\x12\x1e\n\x05turns\x18\x01 \x03(\x0b\x32\x0f.plgrpc.v1.Turn\"?\n\x18PromoteQueuedTurnRequest\x12\x12\n\nsession_id\x18\x01 \x01(\t\x12\x0f\n\x07turn_id\x18\x02 \x01(\t\":\n\x19PromoteQueuedTurnResponse\x12\x1d\n\x04turn\x18\x01 \x01(\x0b\x32\x0f.plgrpc.v1.Turn\">\n\x17RemoveQueuedTurnRequest\x12\x12\n\nsession_id\x18\x01 \x01(\t\x12\x0f\n\x07turn_id\x18\x02 \x01(\t\"9\n\x18RemoveQueuedTurnResponse\x12\x1d\n\x04turn\x18\x01 \x01(\x0b\x32\x0f.plgrpc.v1.Turn\"E\n\x17SubscribeSessionRequest\x12\x12\n\nsession_id\x18\x01 \x01(\t\x12\x16\n\x0e\x61\x66ter_position\x18\x02 \x01(\x03\"s\n\x18SubscribeSessionResponse\x12+\n\x08segments\x18\x01 \x03(\x0b\x32\x19.plgrpc.v1.SessionSegment\x12*\n\x08position\x18\x02 \x01(\x0b\x32\x18.plgrpc.v1.WatchPosition\"\x8f\x01\n\x0eSessionSegment\x12#\n\x06\x65vents\x18\x01 \x03(\x0b\x32\x13.plgrpc.v1.RunEvent\x12/\n\x0esession_events\x18\x02 \x03(\x0b\x32\x17.plgrpc.v1.SessionEvent\x12\x16\n\x0e\x66irst_position\x18\x03 \x01(\x03\x12\x0f\n\x07task_id\x18\x04 \x01(\t2\xaa\x07\n\x0eSessionService\x12R\n\rCreateSession\x12\x1f.plgrpc.v1.CreateSessionRequest\x1a .plgrpc.v1.CreateSessionResponse\x12R\n\rUpdateSession\x12\x1f.plgrpc.v1.UpdateSessionRequest\x1a .plgrpc.v1.UpdateSessionResponse\x12I\n\nGetSession\x12\x1c.plgrpc.v1.GetSessionRequest\x1a\x1d.plgrpc.v1.GetSessionResponse\x12O\n\x0cListSessions\x12\x1e.plgrpc.v1.ListSessionsRequest\x1a\x1f.plgrpc.v1.ListSessionsResponse\x12L\n\x0bStartThread\x12\x1d.plgrpc.v1.StartThreadRequest\x1a\x1e.plgrpc.v1.StartThreadResponse\x12I\n\nSubmitTurn\x12\x1c.plgrpc.v1.SubmitTurnRequest\x1a\x1d.plgrpc.v1.SubmitTurnResponse\x12K\n\nStreamTurn\x12\x1c.plgrpc.v1.StreamTurnRequest\x1a\x1d.plgrpc.v1.StreamTurnResponse0\x01\x12R\n\rInterruptTurn\x12\x1f.plgrpc.v1.InterruptTurnRequest\x1a .plgrpc.v1.InterruptTurnResponse\x12^\n\x11PromoteQueuedTurn\x12#.plgrpc.v1.PromoteQueuedTurnRequest\x1a$.plgrpc.v1.PromoteQueuedTurnResponse\x12[\n\x10RemoveQueuedTurn\x12\".plgrpc.v1.RemoveQueuedTurnRequest\x1a#.plgrpc.v1.RemoveQueuedTurnResponse\x12]\n\x10SubscribeSession\x12\".plgrpc.v1.SubscribeSessionRequest\x1a#.plgrpc.v1.SubscribeSessionResponse0\x01\x42\x63\n\x1bio.github.protolink_grpc.v1P\x01ZBgithub.com/protolink-grpc/protolink-grpc/gen/go/plgrpc/v1;plgrpcv1b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1fplgrpc/v1/session_service.proto\x12\tplgrpc.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1dplgrpc/v1/agent_service.proto\x1a\x15plgrpc/v1/event.proto\x1a\x17plgrpc/v1/session.proto\x1a\x14plgrpc/v1/task.proto\x1a\x1aplgrpc/v1/task_input.proto\x1a\x15plgrpc/v1/watch.proto\"P\n\x14\x43reateSessionRequest\x12\x12\n\nsession_id\x18\x01 \x01(\t\x12\r\n\x05title\x18\x02 \x01(\t\x12\x15\n\rmetadata_json\x18\x03 \x01(\t\"<\n\x15\x43reateSessionResponse\x12#\n\x07session\x18\x01 \x01(\x0b\x32\x12.plgrpc.v1.Session\"\x9a\x01\n\x14UpdateSessionRequest\x12\x12\n\nsession_id\x18\x01 \x01(\t\x12\x12\n\x05title\x18\x02 \x01(\tH\x00\x88\x01\x01\x12\x1a\n\rmetadata_json\x18\x03 \x01(\tH\x01\x88\x01\x01\x12\x15\n\x08\x61rchived\x18\x04 \x01(\x08H\x02\x88\x01\x01\x42\x08\n\x06_titleB\x10\n\x0e_metadata_jsonB\x0b\n\t_archived\"<\n\x15UpdateSessionResponse\x12#\n\x07session\x18\x01 \x01(\x0b\x32\x12.plgrpc.v1.Session\"a\n\x11GetSessionRequest\x12\x12\n\nsession_id\x18\x01 \x01(\t\x12\x11\n\tthread_id\x18\x02 \x01(\t\x12\x11\n\tpage_size\x18\x03 \x01(\x05\x12\x12\n\npage_token\x18\x04 \x01(\t\"r\n\x12GetSessionResponse\x12#\n\x07session\x18\x01 \x01(\x0b\x32\x12.plgrpc.v1.Session\x12\x1e\n\x05turns\x18\x02 \x03(\x0b\x32\x0f.plgrpc.v1.Turn\x12\x17\n\x0fnext_page_token\x18\x03 \x01(\t\"V\n\x13ListSessionsRequest\x12\x11\n\tpage_size\x18\x01 \x01(\x05\x12\x12\n\npage_token\x18\x02 \x01(\t\x12\x18\n\x10include_archived\x18\x03 \x01(\x08\"U\n\x14ListSessionsResponse\x12$\n\x08sessions\x18\x01 \x03(\x0b\x32\x12.plgrpc.v1.Session\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"x\n\x12StartThreadRequest\x12\x12\n\nsession_id\x18\x01 \x01(\t\x12\x11\n\tthread_id\x18\x02 \x01(\t\x12\r\n\x05title\x18\x03 \x01(\t\x12\x16\n\x0e\x66rom_thread_id\x18\x04 \x01(\t\x12\x14\n\x0c\x66rom_turn_id\x18\x05 \x01(\t\"8\n\x13StartThreadResponse\x12!\n\x06thread\x18\x01 \x01(\x0b\x32\x11.plgrpc.v1.Thread\"\x98\x01\n\x11SubmitTurnRequest\x12\x12\n\nsession_id\x18\x01 \x01(\t\x12\x11\n\tthread_id\x18\x02 \x01(\t\x12\x0f\n\x07turn_id\x18\x03 \x01(\t\x12#\n\x05input\x18\x04 \x01(\x0b\x32\x14.plgrpc.v1.TaskInput\x12&\n\twhen_busy\x18\x05 \x01(\x0e\x32\x13.plgrpc.v1.WhenBusy\"3\n\x12SubmitTurnResponse\x12\x1d\n\x04turn\x18\x01 \x01(\x0b\x32\x0f.plgrpc.v1.Turn\"v\n\x11StreamTurnRequest\x12\x12\n\nsession_id\x18\x01 \x01(\t\x12\x0f\n\x07turn_id\x18\x02 \x01(\t\x12\x16\n\x0e\x61\x66ter_sequence\x18\x03 \x01(\x03\x12$\n\x06\x64\x65ltas\x18\x04 \x01(\x0e\x32\x14.plgrpc.v1.DeltaMode\"\x87\x01\n\x12StreamTurnResponse\x12#\n\x06\x65vents\x18\x01 \x03(\x0b\x32\x13.plgrpc.v1.RunEvent\x12 \n\x06\x64\x65ltas\x18\x02 \x03(\x0b\x32\x10.plgrpc.v1.Delta\x12*\n\x08position\x18\x03 \x01(\x0b\x32\x18.plgrpc.v1.WatchPosition\"s\n\x14InterruptTurnRequest\x12\x12\n\nsession_id\x18\x01 \x01(\t\x12\x11\n\tthread_id\x18\x02 \x01(\t\x12\x0f\n\x07turn_id\x18\x03 \x01(\t\x12\x0e\n\x06reason\x18\x04 \x01(\t\x12\x13\n\x0b\x63lear_queue\x18\x05 \x01(\x08\"7\n\x15InterruptTurnResponse\x12\x1e\n\x05turns\x18\x01 \x03(\x0b\x32\x0f.plgrpc.v1.Turn\"?\n\x18PromoteQueuedTurnRequest\x12\x12\n\nsession_id\x18\x01 \x01(\t\x12\x0f\n\x07turn_id\x18\x02 \x01(\t\":\n\x19PromoteQueuedTurnResponse\x12\x1d\n\x04turn\x18\x01 \x01(\x0b\x32\x0f.plgrpc.v1.Turn\">\n\x17RemoveQueuedTurnRequest\x12\x12\n\nsession_id\x18\x01 \x01(\t\x12\x0f\n\x07turn_id\x18\x02 \x01(\t\"9\n\x18RemoveQueuedTurnResponse\x12\x1d\n\x04turn\x18\x01 \x01(\x0b\x32\x0f.plgrpc.v1.Turn\"E\n\x17SubscribeSessionRequest\x12\x12\n\nsession_id\x18\x01 \x01(\t\x12\x16\n\x0e\x61\x66ter_position\x18\x02 \x01(\x03\"s\n\x18SubscribeSessionResponse\x12+\n\x08segments\x18\x01 \x03(\x0b\x32\x19.plgrpc.v1.SessionSegment\x12*\n\x08position\x18\x02 \x01(\x0b\x32\x18.plgrpc.v1.WatchPosition\"\x8f\x01\n\x0eSessionSegment\x12#\n\x06\x65vents\x18\x01 \x03(\x0b\x32\x13.plgrpc.v1.RunEvent\x12/\n\x0esession_events\x18\x02 \x03(\x0b\x32\x17.plgrpc.v1.SessionEvent\x12\x16\n\x0e\x66irst_position\x18\x03 \x01(\x03\x12\x0f\n\x07task_id\x18\x04 \x01(\t\"*\n\x14\x44\x65leteSessionRequest\x12\x12\n\nsession_id\x18\x01 \x01(\t\"\x93\x01\n\x15\x44\x65leteSessionResponse\x12\x14\n\x0cthread_count\x18\x01 \x01(\x03\x12\x12\n\nturn_count\x18\x02 \x01(\x03\x12\x12\n\ntask_count\x18\x03 \x01(\x03\x12\x13\n\x0b\x65vent_count\x18\x04 \x01(\x03\x12\'\n\x06states\x18\x05 \x03(\x0b\x32\x17.plgrpc.v1.DeletedState\"+\n\x0c\x44\x65letedState\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\r\n\x05\x63ount\x18\x02 \x01(\x03\"d\n\x17UpdateQueuedTurnRequest\x12\x12\n\nsession_id\x18\x01 \x01(\t\x12\x0f\n\x07turn_id\x18\x02 \x01(\t\x12$\n\x08messages\x18\x03 \x03(\x0b\x32\x12.plgrpc.v1.Message\"9\n\x18UpdateQueuedTurnResponse\x12\x1d\n\x04turn\x18\x01 \x01(\x0b\x32\x0f.plgrpc.v1.Turn\"L\n\x15RollbackThreadRequest\x12\x12\n\nsession_id\x18\x01 \x01(\t\x12\x0f\n\x07turn_id\x18\x02 \x01(\t\x12\x0e\n\x06reason\x18\x03 \x01(\t\"O\n\x16RollbackThreadResponse\x12!\n\x06thread\x18\x01 \x01(\x0b\x32\x11.plgrpc.v1.Thread\x12\x12\n\nturn_count\x18\x02 \x01(\x03\"L\n\x13ResumeThreadRequest\x12\x12\n\nsession_id\x18\x01 \x01(\t\x12\x11\n\tthread_id\x18\x02 \x01(\t\x12\x0e\n\x06reason\x18\x03 \x01(\t\"\x84\x01\n\x14ResumeThreadResponse\x12 \n\x07resumed\x18\x01 \x03(\x0b\x32\x0f.plgrpc.v1.Turn\x12#\n\nopen_turns\x18\x02 \x03(\x0b\x32\x0f.plgrpc.v1.Turn\x12%\n\x0cwaiting_turn\x18\x03 \x01(\x0b\x32\x0f.plgrpc.v1.Turn\"]\n\x1aStreamRuntimeEventsRequest\x12\x12\n\nsession_id\x18\x01 \x01(\t\x12\x16\n\x0e\x61\x66ter_sequence\x18\x02 \x01(\x03\x12\x13\n\x0bstop_at_end\x18\x03 \x01(\x08\"F\n\x1bStreamRuntimeEventsResponse\x12\'\n\x06\x65vents\x18\x01 \x03(\x0b\x32\x17.plgrpc.v1.RuntimeEvent\"\x8e\x03\n\x0cRuntimeEvent\x12\x0c\n\x04type\x18\x01 \x01(\t\x12\x10\n\x08\x65vent_id\x18\x02 \x01(\t\x12\x16\n\x0eschema_version\x18\x03 \x01(\t\x12\x10\n\x08sequence\x18\x04 \x01(\x03\x12-\n\ttimestamp\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x12\n\nruntime_id\x18\x06 \x01(\t\x12\x12\n\nsession_id\x18\x07 \x01(\t\x12\x11\n\tthread_id\x18\x08 \x01(\t\x12\x0f\n\x07turn_id\x18\t \x01(\t\x12\x0f\n\x07task_id\x18\n \x01(\t\x12\x0e\n\x06run_id\x18\x0b \x01(\t\x12\x12\n\nattempt_id\x18\x0c \x01(\t\x12\x0f\n\x07step_id\x18\r \x01(\t\x12\x14\n\x0ctool_call_id\x18\x0e \x01(\t\x12\x11\n\taction_id\x18\x0f \x01(\t\x12\x13\n\x0b\x61rtifact_id\x18\x10 \x01(\t\x12\x10\n\x08trace_id\x18\x11 \x01(\t\x12\x0f\n\x07span_id\x18\x12 \x01(\t\x12\x12\n\nevent_json\x18\x13 \x01(\t2\xeb\n\n\x0eSessionService\x12R\n\rCreateSession\x12\x1f.plgrpc.v1.CreateSessionRequest\x1a .plgrpc.v1.CreateSessionResponse\x12R\n\rUpdateSession\x12\x1f.plgrpc.v1.UpdateSessionRequest\x1a .plgrpc.v1.UpdateSessionResponse\x12I\n\nGetSession\x12\x1c.plgrpc.v1.GetSessionRequest\x1a\x1d.plgrpc.v1.GetSessionResponse\x12O\n\x0cListSessions\x12\x1e.plgrpc.v1.ListSessionsRequest\x1a\x1f.plgrpc.v1.ListSessionsResponse\x12R\n\rDeleteSession\x12\x1f.plgrpc.v1.DeleteSessionRequest\x1a .plgrpc.v1.DeleteSessionResponse\x12L\n\x0bStartThread\x12\x1d.plgrpc.v1.StartThreadRequest\x1a\x1e.plgrpc.v1.StartThreadResponse\x12I\n\nSubmitTurn\x12\x1c.plgrpc.v1.SubmitTurnRequest\x1a\x1d.plgrpc.v1.SubmitTurnResponse\x12K\n\nStreamTurn\x12\x1c.plgrpc.v1.StreamTurnRequest\x1a\x1d.plgrpc.v1.StreamTurnResponse0\x01\x12[\n\x10UpdateQueuedTurn\x12\".plgrpc.v1.UpdateQueuedTurnRequest\x1a#.plgrpc.v1.UpdateQueuedTurnResponse\x12U\n\x0eRollbackThread\x12 .plgrpc.v1.RollbackThreadRequest\x1a!.plgrpc.v1.RollbackThreadResponse\x12O\n\x0cResumeThread\x12\x1e.plgrpc.v1.ResumeThreadRequest\x1a\x1f.plgrpc.v1.ResumeThreadResponse\x12R\n\rInterruptTurn\x12\x1f.plgrpc.v1.InterruptTurnRequest\x1a .plgrpc.v1.InterruptTurnResponse\x12^\n\x11PromoteQueuedTurn\x12#.plgrpc.v1.PromoteQueuedTurnRequest\x1a$.plgrpc.v1.PromoteQueuedTurnResponse\x12[\n\x10RemoveQueuedTurn\x12\".plgrpc.v1.RemoveQueuedTurnRequest\x1a#.plgrpc.v1.RemoveQueuedTurnResponse\x12]\n\x10SubscribeSession\x12\".plgrpc.v1.SubscribeSessionRequest\x1a#.plgrpc.v1.SubscribeSessionResponse0\x01\x12\x66\n\x13StreamRuntimeEvents\x12%.plgrpc.v1.StreamRuntimeEventsRequest\x1a&.plgrpc.v1.StreamRuntimeEventsResponse0\x01\x42\x63\n\x1bio.github.protolink_grpc.v1P\x01ZBgithub.com/protolink-grpc/protolink-grpc/gen/go/plgrpc/v1;plgrpcv1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -37,52 +39,76 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'plgrpc.v1.session_service_p
 if not _descriptor._USE_C_DESCRIPTORS:
   _globals['DESCRIPTOR']._loaded_options = None
   _globals['DESCRIPTOR']._serialized_options = b'\n\033io.github.protolink_grpc.v1P\001ZBgithub.com/protolink-grpc/protolink-grpc/gen/go/plgrpc/v1;plgrpcv1'
-  _globals['_CREATESESSIONREQUEST']._serialized_start=176
-  _globals['_CREATESESSIONREQUEST']._serialized_end=256
-  _globals['_CREATESESSIONRESPONSE']._serialized_start=258
-  _globals['_CREATESESSIONRESPONSE']._serialized_end=318
-  _globals['_UPDATESESSIONREQUEST']._serialized_start=321
-  _globals['_UPDATESESSIONREQUEST']._serialized_end=475
-  _globals['_UPDATESESSIONRESPONSE']._serialized_start=477
-  _globals['_UPDATESESSIONRESPONSE']._serialized_end=537
-  _globals['_GETSESSIONREQUEST']._serialized_start=539
-  _globals['_GETSESSIONREQUEST']._serialized_end=636
-  _globals['_GETSESSIONRESPONSE']._serialized_start=638
-  _globals['_GETSESSIONRESPONSE']._serialized_end=752
-  _globals['_LISTSESSIONSREQUEST']._serialized_start=754
-  _globals['_LISTSESSIONSREQUEST']._serialized_end=840
-  _globals['_LISTSESSIONSRESPONSE']._serialized_start=842
-  _globals['_LISTSESSIONSRESPONSE']._serialized_end=927
-  _globals['_STARTTHREADREQUEST']._serialized_start=929
-  _globals['_STARTTHREADREQUEST']._serialized_end=1003
-  _globals['_STARTTHREADRESPONSE']._serialized_start=1005
-  _globals['_STARTTHREADRESPONSE']._serialized_end=1061
-  _globals['_SUBMITTURNREQUEST']._serialized_start=1064
-  _globals['_SUBMITTURNREQUEST']._serialized_end=1216
-  _globals['_SUBMITTURNRESPONSE']._serialized_start=1218
-  _globals['_SUBMITTURNRESPONSE']._serialized_end=1269
-  _globals['_STREAMTURNREQUEST']._serialized_start=1271
-  _globals['_STREAMTURNREQUEST']._serialized_end=1389
-  _globals['_STREAMTURNRESPONSE']._serialized_start=1392
-  _globals['_STREAMTURNRESPONSE']._serialized_end=1527
-  _globals['_INTERRUPTTURNREQUEST']._serialized_start=1529
-  _globals['_INTERRUPTTURNREQUEST']._serialized_end=1644
-  _globals['_INTERRUPTTURNRESPONSE']._serialized_start=1646
-  _globals['_INTERRUPTTURNRESPONSE']._serialized_end=1701
-  _globals['_PROMOTEQUEUEDTURNREQUEST']._serialized_start=1703
-  _globals['_PROMOTEQUEUEDTURNREQUEST']._serialized_end=1766
-  _globals['_PROMOTEQUEUEDTURNRESPONSE']._serialized_start=1768
-  _globals['_PROMOTEQUEUEDTURNRESPONSE']._serialized_end=1826
-  _globals['_REMOVEQUEUEDTURNREQUEST']._serialized_start=1828
-  _globals['_REMOVEQUEUEDTURNREQUEST']._serialized_end=1890
-  _globals['_REMOVEQUEUEDTURNRESPONSE']._serialized_start=1892
-  _globals['_REMOVEQUEUEDTURNRESPONSE']._serialized_end=1949
-  _globals['_SUBSCRIBESESSIONREQUEST']._serialized_start=1951
-  _globals['_SUBSCRIBESESSIONREQUEST']._serialized_end=2020
-  _globals['_SUBSCRIBESESSIONRESPONSE']._serialized_start=2022
-  _globals['_SUBSCRIBESESSIONRESPONSE']._serialized_end=2137
-  _globals['_SESSIONSEGMENT']._serialized_start=2140
-  _globals['_SESSIONSEGMENT']._serialized_end=2283
-  _globals['_SESSIONSERVICE']._serialized_start=2286
-  _globals['_SESSIONSERVICE']._serialized_end=3224
+  _globals['_CREATESESSIONREQUEST']._serialized_start=231
+  _globals['_CREATESESSIONREQUEST']._serialized_end=311
+  _globals['_CREATESESSIONRESPONSE']._serialized_start=313
+  _globals['_CREATESESSIONRESPONSE']._serialized_end=373
+  _globals['_UPDATESESSIONREQUEST']._serialized_start=376
+  _globals['_UPDATESESSIONREQUEST']._serialized_end=530
+  _globals['_UPDATESESSIONRESPONSE']._serialized_start=532
+  _globals['_UPDATESESSIONRESPONSE']._serialized_end=592
+  _globals['_GETSESSIONREQUEST']._serialized_start=594
+  _globals['_GETSESSIONREQUEST']._serialized_end=691
+  _globals['_GETSESSIONRESPONSE']._serialized_start=693
+  _globals['_GETSESSIONRESPONSE']._serialized_end=807
+  _globals['_LISTSESSIONSREQUEST']._serialized_start=809
+  _globals['_LISTSESSIONSREQUEST']._serialized_end=895
+  _globals['_LISTSESSIONSRESPONSE']._serialized_start=897
+  _globals['_LISTSESSIONSRESPONSE']._serialized_end=982
+  _globals['_STARTTHREADREQUEST']._serialized_start=984
+  _globals['_STARTTHREADREQUEST']._serialized_end=1104
+  _globals['_STARTTHREADRESPONSE']._serialized_start=1106
+  _globals['_STARTTHREADRESPONSE']._serialized_end=1162
+  _globals['_SUBMITTURNREQUEST']._serialized_start=1165
+  _globals['_SUBMITTURNREQUEST']._serialized_end=1317
+  _globals['_SUBMITTURNRESPONSE']._serialized_start=1319
+  _globals['_SUBMITTURNRESPONSE']._serialized_end=1370
+  _globals['_STREAMTURNREQUEST']._serialized_start=1372
+  _globals['_STREAMTURNREQUEST']._serialized_end=1490
+  _globals['_STREAMTURNRESPONSE']._serialized_start=1493
+  _globals['_STREAMTURNRESPONSE']._serialized_end=1628
+  _globals['_INTERRUPTTURNREQUEST']._serialized_start=1630
+  _globals['_INTERRUPTTURNREQUEST']._serialized_end=1745
+  _globals['_INTERRUPTTURNRESPONSE']._serialized_start=1747
+  _globals['_INTERRUPTTURNRESPONSE']._serialized_end=1802
+  _globals['_PROMOTEQUEUEDTURNREQUEST']._serialized_start=1804
+  _globals['_PROMOTEQUEUEDTURNREQUEST']._serialized_end=1867
+  _globals['_PROMOTEQUEUEDTURNRESPONSE']._serialized_start=1869
+  _globals['_PROMOTEQUEUEDTURNRESPONSE']._serialized_end=1927
+  _globals['_REMOVEQUEUEDTURNREQUEST']._serialized_start=1929
+  _globals['_REMOVEQUEUEDTURNREQUEST']._serialized_end=1991
+  _globals['_REMOVEQUEUEDTURNRESPONSE']._serialized_start=1993
+  _globals['_REMOVEQUEUEDTURNRESPONSE']._serialized_end=2050
+  _globals['_SUBSCRIBESESSIONREQUEST']._serialized_start=2052
+  _globals['_SUBSCRIBESESSIONREQUEST']._serialized_end=2121
+  _globals['_SUBSCRIBESESSIONRESPONSE']._serialized_start=2123
+  _globals['_SUBSCRIBESESSIONRESPONSE']._serialized_end=2238
+  _globals['_SESSIONSEGMENT']._serialized_start=2241
+  _globals['_SESSIONSEGMENT']._serialized_end=2384
+  _globals['_DELETESESSIONREQUEST']._serialized_start=2386
+  _globals['_DELETESESSIONREQUEST']._serialized_end=2428
+  _globals['_DELETESESSIONRESPONSE']._serialized_start=2431
+  _globals['_DELETESESSIONRESPONSE']._serialized_end=2578
+  _globals['_DELETEDSTATE']._serialized_start=2580
+  _globals['_DELETEDSTATE']._serialized_end=2623
+  _globals['_UPDATEQUEUEDTURNREQUEST']._serialized_start=2625
+  _globals['_UPDATEQUEUEDTURNREQUEST']._serialized_end=2725
+  _globals['_UPDATEQUEUEDTURNRESPONSE']._serialized_start=2727
+  _globals['_UPDATEQUEUEDTURNRESPONSE']._serialized_end=2784
+  _globals['_ROLLBACKTHREADREQUEST']._serialized_start=2786
+  _globals['_ROLLBACKTHREADREQUEST']._serialized_end=2862
+  _globals['_ROLLBACKTHREADRESPONSE']._serialized_start=2864
+  _globals['_ROLLBACKTHREADRESPONSE']._serialized_end=2943
+  _globals['_RESUMETHREADREQUEST']._serialized_start=2945
+  _globals['_RESUMETHREADREQUEST']._serialized_end=3021
+  _globals['_RESUMETHREADRESPONSE']._serialized_start=3024
+  _globals['_RESUMETHREADRESPONSE']._serialized_end=3156
+  _globals['_STREAMRUNTIMEEVENTSREQUEST']._serialized_start=3158
+  _globals['_STREAMRUNTIMEEVENTSREQUEST']._serialized_end=3251
+  _globals['_STREAMRUNTIMEEVENTSRESPONSE']._serialized_start=3253
+  _globals['_STREAMRUNTIMEEVENTSRESPONSE']._serialized_end=3323
+  _globals['_RUNTIMEEVENT']._serialized_start=3326
+  _globals['_RUNTIMEEVENT']._serialized_end=3724
+  _globals['_SESSIONSERVICE']._serialized_start=3727
+  _globals['_SESSIONSERVICE']._serialized_end=5114
 # @@protoc_insertion_point(module_scope)

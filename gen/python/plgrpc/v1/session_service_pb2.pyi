@@ -6,11 +6,13 @@ The service for sessions: threads, turns, queues and one stream of everything.""
 from collections import abc as _abc
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
+from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from google.protobuf.internal import containers as _containers
 from plgrpc.v1 import agent_service_pb2 as _agent_service_pb2
 from plgrpc.v1 import event_pb2 as _event_pb2
 from plgrpc.v1 import session_pb2 as _session_pb2
 from plgrpc.v1 import task_input_pb2 as _task_input_pb2
+from plgrpc.v1 import task_pb2 as _task_pb2
 from plgrpc.v1 import watch_pb2 as _watch_pb2
 import builtins as _builtins
 import sys
@@ -281,22 +283,30 @@ class StartThreadRequest(_message.Message):
     SESSION_ID_FIELD_NUMBER: _builtins.int
     THREAD_ID_FIELD_NUMBER: _builtins.int
     TITLE_FIELD_NUMBER: _builtins.int
+    FROM_THREAD_ID_FIELD_NUMBER: _builtins.int
+    FROM_TURN_ID_FIELD_NUMBER: _builtins.int
     session_id: _builtins.str
     """The session. Set by the caller. Required."""
     thread_id: _builtins.str
     """Id of the thread. 1 to 128 bytes, printable. Set by the caller. Empty means that the server generates it."""
     title: _builtins.str
     """As in Thread. Set by the caller."""
+    from_thread_id: _builtins.str
+    """Thread of the same session to branch from. Set by the caller. Empty means an empty conversation."""
+    from_turn_id: _builtins.str
+    """Last turn of that thread to include. Set by the caller. Empty means the last turn that has ended."""
     def __init__(
         self,
         *,
         session_id: _builtins.str = ...,
         thread_id: _builtins.str = ...,
         title: _builtins.str = ...,
+        from_thread_id: _builtins.str = ...,
+        from_turn_id: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["session_id", b"session_id", "thread_id", b"thread_id", "title", b"title"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["from_thread_id", b"from_thread_id", "from_turn_id", b"from_turn_id", "session_id", b"session_id", "thread_id", b"thread_id", "title", b"title"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -342,8 +352,8 @@ class SubmitTurnRequest(_message.Message):
     thread_id: _builtins.str
     """The thread. Set by the caller. Empty means `default`."""
     turn_id: _builtins.str
-    """Id of the turn, and its idempotency key. 1 to 128 bytes, printable. Set by the caller. Empty means that the server generates it,
-    and that a repetition is another turn.
+    """Id of the turn, and its idempotency key. 1 to 128 bytes, printable. Set by the caller. Empty means that the server generates
+    it, and that a repetition is another turn.
     """
     when_busy: _session_pb2.WhenBusy.ValueType
     """Policy for a thread with an active turn. At most 100 turns wait in a thread. Set by the caller. Default: enqueue."""
@@ -717,3 +727,421 @@ class SessionSegment(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___SessionSegment: _TypeAlias = SessionSegment  # noqa: Y015
+
+@_typing.final
+class DeleteSessionRequest(_message.Message):
+    """DeleteSessionRequest names the session."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SESSION_ID_FIELD_NUMBER: _builtins.int
+    session_id: _builtins.str
+    """The session. Set by the caller. Required."""
+    def __init__(
+        self,
+        *,
+        session_id: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["session_id", b"session_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___DeleteSessionRequest: _TypeAlias = DeleteSessionRequest  # noqa: Y015
+
+@_typing.final
+class DeleteSessionResponse(_message.Message):
+    """DeleteSessionResponse has what was deleted."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    THREAD_COUNT_FIELD_NUMBER: _builtins.int
+    TURN_COUNT_FIELD_NUMBER: _builtins.int
+    TASK_COUNT_FIELD_NUMBER: _builtins.int
+    EVENT_COUNT_FIELD_NUMBER: _builtins.int
+    STATES_FIELD_NUMBER: _builtins.int
+    thread_count: _builtins.int
+    """Number of threads, with `default`. Set by the server."""
+    turn_count: _builtins.int
+    """Number of turns. Set by the server."""
+    task_count: _builtins.int
+    """Number of tasks. Set by the server."""
+    event_count: _builtins.int
+    """Number of events of these tasks. Set by the server."""
+    @_builtins.property
+    def states(self) -> _containers.RepeatedCompositeFieldContainer[Global___DeletedState]:
+        """Stores of the agent's state, each with the number of items or messages that it had. Set by the server."""
+
+    def __init__(
+        self,
+        *,
+        thread_count: _builtins.int = ...,
+        turn_count: _builtins.int = ...,
+        task_count: _builtins.int = ...,
+        event_count: _builtins.int = ...,
+        states: _abc.Iterable[Global___DeletedState] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["event_count", b"event_count", "states", b"states", "task_count", b"task_count", "thread_count", b"thread_count", "turn_count", b"turn_count"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___DeleteSessionResponse: _TypeAlias = DeleteSessionResponse  # noqa: Y015
+
+@_typing.final
+class DeletedState(_message.Message):
+    """DeletedState names a store and what was deleted from it."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NAME_FIELD_NUMBER: _builtins.int
+    COUNT_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
+    """Name of the store, as in StateStoreReport. Set by the server."""
+    count: _builtins.int
+    """Number of messages and items. Set by the server."""
+    def __init__(
+        self,
+        *,
+        name: _builtins.str = ...,
+        count: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["count", b"count", "name", b"name"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___DeletedState: _TypeAlias = DeletedState  # noqa: Y015
+
+@_typing.final
+class UpdateQueuedTurnRequest(_message.Message):
+    """UpdateQueuedTurnRequest has the new input."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SESSION_ID_FIELD_NUMBER: _builtins.int
+    TURN_ID_FIELD_NUMBER: _builtins.int
+    MESSAGES_FIELD_NUMBER: _builtins.int
+    session_id: _builtins.str
+    """The session. Set by the caller. Required."""
+    turn_id: _builtins.str
+    """The turn. Set by the caller. Required."""
+    @_builtins.property
+    def messages(self) -> _containers.RepeatedCompositeFieldContainer[_task_pb2.Message]:
+        """The messages that replace those of the turn, at least one and at most 1,000. Set by the caller. Required."""
+
+    def __init__(
+        self,
+        *,
+        session_id: _builtins.str = ...,
+        turn_id: _builtins.str = ...,
+        messages: _abc.Iterable[_task_pb2.Message] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["messages", b"messages", "session_id", b"session_id", "turn_id", b"turn_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___UpdateQueuedTurnRequest: _TypeAlias = UpdateQueuedTurnRequest  # noqa: Y015
+
+@_typing.final
+class UpdateQueuedTurnResponse(_message.Message):
+    """UpdateQueuedTurnResponse carries the turn."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TURN_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def turn(self) -> _session_pb2.Turn:
+        """The turn. Set by the server."""
+
+    def __init__(
+        self,
+        *,
+        turn: _session_pb2.Turn | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["turn", b"turn"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["turn", b"turn"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___UpdateQueuedTurnResponse: _TypeAlias = UpdateQueuedTurnResponse  # noqa: Y015
+
+@_typing.final
+class RollbackThreadRequest(_message.Message):
+    """RollbackThreadRequest names the turn to go back to."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SESSION_ID_FIELD_NUMBER: _builtins.int
+    TURN_ID_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
+    session_id: _builtins.str
+    """The session. Set by the caller. Required."""
+    turn_id: _builtins.str
+    """The first turn that is rolled back. Set by the caller. Required."""
+    reason: _builtins.str
+    """Reason, for people. Set by the caller. At most 1,000 characters."""
+    def __init__(
+        self,
+        *,
+        session_id: _builtins.str = ...,
+        turn_id: _builtins.str = ...,
+        reason: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["reason", b"reason", "session_id", b"session_id", "turn_id", b"turn_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RollbackThreadRequest: _TypeAlias = RollbackThreadRequest  # noqa: Y015
+
+@_typing.final
+class RollbackThreadResponse(_message.Message):
+    """RollbackThreadResponse carries the thread."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    THREAD_FIELD_NUMBER: _builtins.int
+    TURN_COUNT_FIELD_NUMBER: _builtins.int
+    turn_count: _builtins.int
+    """Number of turns that this call rolled back. Set by the server."""
+    @_builtins.property
+    def thread(self) -> _session_pb2.Thread:
+        """The thread after the call. Set by the server."""
+
+    def __init__(
+        self,
+        *,
+        thread: _session_pb2.Thread | None = ...,
+        turn_count: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["thread", b"thread"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["thread", b"thread", "turn_count", b"turn_count"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RollbackThreadResponse: _TypeAlias = RollbackThreadResponse  # noqa: Y015
+
+@_typing.final
+class ResumeThreadRequest(_message.Message):
+    """ResumeThreadRequest names the thread."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SESSION_ID_FIELD_NUMBER: _builtins.int
+    THREAD_ID_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
+    session_id: _builtins.str
+    """The session. Set by the caller. Required."""
+    thread_id: _builtins.str
+    """The thread. Set by the caller. Empty means `default`."""
+    reason: _builtins.str
+    """Reason, for people. Set by the caller. At most 1,000 characters."""
+    def __init__(
+        self,
+        *,
+        session_id: _builtins.str = ...,
+        thread_id: _builtins.str = ...,
+        reason: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["reason", b"reason", "session_id", b"session_id", "thread_id", b"thread_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ResumeThreadRequest: _TypeAlias = ResumeThreadRequest  # noqa: Y015
+
+@_typing.final
+class ResumeThreadResponse(_message.Message):
+    """ResumeThreadResponse carries the state of the thread."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    RESUMED_FIELD_NUMBER: _builtins.int
+    OPEN_TURNS_FIELD_NUMBER: _builtins.int
+    WAITING_TURN_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def resumed(self) -> _containers.RepeatedCompositeFieldContainer[_session_pb2.Turn]:
+        """Active turns whose pause has ended with this call. Set by the server."""
+
+    @_builtins.property
+    def open_turns(self) -> _containers.RepeatedCompositeFieldContainer[_session_pb2.Turn]:
+        """Turns that are active or in the queue. Set by the server."""
+
+    @_builtins.property
+    def waiting_turn(self) -> _session_pb2.Turn:
+        """The turn whose task waits for input. Unset if there is none. Set by the server."""
+
+    def __init__(
+        self,
+        *,
+        resumed: _abc.Iterable[_session_pb2.Turn] | None = ...,
+        open_turns: _abc.Iterable[_session_pb2.Turn] | None = ...,
+        waiting_turn: _session_pb2.Turn | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["waiting_turn", b"waiting_turn"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["open_turns", b"open_turns", "resumed", b"resumed", "waiting_turn", b"waiting_turn"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ResumeThreadResponse: _TypeAlias = ResumeThreadResponse  # noqa: Y015
+
+@_typing.final
+class StreamRuntimeEventsRequest(_message.Message):
+    """StreamRuntimeEventsRequest names the session and the position of the reader."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SESSION_ID_FIELD_NUMBER: _builtins.int
+    AFTER_SEQUENCE_FIELD_NUMBER: _builtins.int
+    STOP_AT_END_FIELD_NUMBER: _builtins.int
+    session_id: _builtins.str
+    """The session. Set by the caller. Required."""
+    after_sequence: _builtins.int
+    """`sequence` of the last event that the caller has. Set by the caller. 0 means all events."""
+    stop_at_end: _builtins.bool
+    """End the stream after the last event that exists at the time of the call. Set by the caller. Default: it does not end by itself."""
+    def __init__(
+        self,
+        *,
+        session_id: _builtins.str = ...,
+        after_sequence: _builtins.int = ...,
+        stop_at_end: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["after_sequence", b"after_sequence", "session_id", b"session_id", "stop_at_end", b"stop_at_end"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___StreamRuntimeEventsRequest: _TypeAlias = StreamRuntimeEventsRequest  # noqa: Y015
+
+@_typing.final
+class StreamRuntimeEventsResponse(_message.Message):
+    """StreamRuntimeEventsResponse carries the next events."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    EVENTS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def events(self) -> _containers.RepeatedCompositeFieldContainer[Global___RuntimeEvent]:
+        """Events in order. Set by the server."""
+
+    def __init__(
+        self,
+        *,
+        events: _abc.Iterable[Global___RuntimeEvent] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["events", b"events"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___StreamRuntimeEventsResponse: _TypeAlias = StreamRuntimeEventsResponse  # noqa: Y015
+
+@_typing.final
+class RuntimeEvent(_message.Message):
+    """RuntimeEvent is an event of the Agent Runtime contract. Ids that do not apply are empty. Set by the server."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TYPE_FIELD_NUMBER: _builtins.int
+    EVENT_ID_FIELD_NUMBER: _builtins.int
+    SCHEMA_VERSION_FIELD_NUMBER: _builtins.int
+    SEQUENCE_FIELD_NUMBER: _builtins.int
+    TIMESTAMP_FIELD_NUMBER: _builtins.int
+    RUNTIME_ID_FIELD_NUMBER: _builtins.int
+    SESSION_ID_FIELD_NUMBER: _builtins.int
+    THREAD_ID_FIELD_NUMBER: _builtins.int
+    TURN_ID_FIELD_NUMBER: _builtins.int
+    TASK_ID_FIELD_NUMBER: _builtins.int
+    RUN_ID_FIELD_NUMBER: _builtins.int
+    ATTEMPT_ID_FIELD_NUMBER: _builtins.int
+    STEP_ID_FIELD_NUMBER: _builtins.int
+    TOOL_CALL_ID_FIELD_NUMBER: _builtins.int
+    ACTION_ID_FIELD_NUMBER: _builtins.int
+    ARTIFACT_ID_FIELD_NUMBER: _builtins.int
+    TRACE_ID_FIELD_NUMBER: _builtins.int
+    SPAN_ID_FIELD_NUMBER: _builtins.int
+    EVENT_JSON_FIELD_NUMBER: _builtins.int
+    type: _builtins.str
+    """Type, for instance `turn.started`."""
+    event_id: _builtins.str
+    """Identifies the event."""
+    schema_version: _builtins.str
+    """Version of the contract's schema that the event follows."""
+    sequence: _builtins.int
+    """Position in the stream, ascending, with gaps."""
+    runtime_id: _builtins.str
+    """Installation that made the event."""
+    session_id: _builtins.str
+    """Session."""
+    thread_id: _builtins.str
+    """Thread."""
+    turn_id: _builtins.str
+    """Turn."""
+    task_id: _builtins.str
+    """Task."""
+    run_id: _builtins.str
+    """Run."""
+    attempt_id: _builtins.str
+    """Attempt."""
+    step_id: _builtins.str
+    """Step."""
+    tool_call_id: _builtins.str
+    """Tool call."""
+    action_id: _builtins.str
+    """Pending decision of a person or a policy."""
+    artifact_id: _builtins.str
+    """Artifact."""
+    trace_id: _builtins.str
+    """Trace."""
+    span_id: _builtins.str
+    """Span."""
+    event_json: _builtins.str
+    """The whole event in the JSON of the contract: an object with the fields above in camelCase, all others, and `payload`."""
+    @_builtins.property
+    def timestamp(self) -> _timestamp_pb2.Timestamp:
+        """Time of the fact, UTC, microseconds."""
+
+    def __init__(
+        self,
+        *,
+        type: _builtins.str = ...,
+        event_id: _builtins.str = ...,
+        schema_version: _builtins.str = ...,
+        sequence: _builtins.int = ...,
+        timestamp: _timestamp_pb2.Timestamp | None = ...,
+        runtime_id: _builtins.str = ...,
+        session_id: _builtins.str = ...,
+        thread_id: _builtins.str = ...,
+        turn_id: _builtins.str = ...,
+        task_id: _builtins.str = ...,
+        run_id: _builtins.str = ...,
+        attempt_id: _builtins.str = ...,
+        step_id: _builtins.str = ...,
+        tool_call_id: _builtins.str = ...,
+        action_id: _builtins.str = ...,
+        artifact_id: _builtins.str = ...,
+        trace_id: _builtins.str = ...,
+        span_id: _builtins.str = ...,
+        event_json: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["timestamp", b"timestamp"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["action_id", b"action_id", "artifact_id", b"artifact_id", "attempt_id", b"attempt_id", "event_id", b"event_id", "event_json", b"event_json", "run_id", b"run_id", "runtime_id", b"runtime_id", "schema_version", b"schema_version", "sequence", b"sequence", "session_id", b"session_id", "span_id", b"span_id", "step_id", b"step_id", "task_id", b"task_id", "thread_id", b"thread_id", "timestamp", b"timestamp", "tool_call_id", b"tool_call_id", "trace_id", b"trace_id", "turn_id", b"turn_id", "type", b"type"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RuntimeEvent: _TypeAlias = RuntimeEvent  # noqa: Y015

@@ -26,12 +26,12 @@ if _version_not_supported:
 
 
 class SessionServiceStub(object):
-    """SessionService keeps the inputs of a conversation in order and streams everything that happens in it. It is made for hosts and chat
-    front ends.
+    """SessionService keeps the inputs of a conversation in order and streams everything that happens in it. It is made for hosts and
+    chat front ends.
 
     A session belongs to the principal that created it; for every other principal it does not exist. A task that is sent with a
-    `session_id`, or over A2A with a `contextId`, belongs to the thread `default` of that session, which is created if necessary. Size
-    limits and errors are those of AgentService.
+    `session_id`, or over A2A with a `contextId`, belongs to the thread `default` of that session, which is created if necessary.
+    Size limits and errors are those of AgentService.
     """
 
     def __init__(self, channel):
@@ -60,6 +60,11 @@ class SessionServiceStub(object):
                 request_serializer=plgrpc_dot_v1_dot_session__service__pb2.ListSessionsRequest.SerializeToString,
                 response_deserializer=plgrpc_dot_v1_dot_session__service__pb2.ListSessionsResponse.FromString,
                 _registered_method=True)
+        self.DeleteSession = channel.unary_unary(
+                '/plgrpc.v1.SessionService/DeleteSession',
+                request_serializer=plgrpc_dot_v1_dot_session__service__pb2.DeleteSessionRequest.SerializeToString,
+                response_deserializer=plgrpc_dot_v1_dot_session__service__pb2.DeleteSessionResponse.FromString,
+                _registered_method=True)
         self.StartThread = channel.unary_unary(
                 '/plgrpc.v1.SessionService/StartThread',
                 request_serializer=plgrpc_dot_v1_dot_session__service__pb2.StartThreadRequest.SerializeToString,
@@ -74,6 +79,21 @@ class SessionServiceStub(object):
                 '/plgrpc.v1.SessionService/StreamTurn',
                 request_serializer=plgrpc_dot_v1_dot_session__service__pb2.StreamTurnRequest.SerializeToString,
                 response_deserializer=plgrpc_dot_v1_dot_session__service__pb2.StreamTurnResponse.FromString,
+                _registered_method=True)
+        self.UpdateQueuedTurn = channel.unary_unary(
+                '/plgrpc.v1.SessionService/UpdateQueuedTurn',
+                request_serializer=plgrpc_dot_v1_dot_session__service__pb2.UpdateQueuedTurnRequest.SerializeToString,
+                response_deserializer=plgrpc_dot_v1_dot_session__service__pb2.UpdateQueuedTurnResponse.FromString,
+                _registered_method=True)
+        self.RollbackThread = channel.unary_unary(
+                '/plgrpc.v1.SessionService/RollbackThread',
+                request_serializer=plgrpc_dot_v1_dot_session__service__pb2.RollbackThreadRequest.SerializeToString,
+                response_deserializer=plgrpc_dot_v1_dot_session__service__pb2.RollbackThreadResponse.FromString,
+                _registered_method=True)
+        self.ResumeThread = channel.unary_unary(
+                '/plgrpc.v1.SessionService/ResumeThread',
+                request_serializer=plgrpc_dot_v1_dot_session__service__pb2.ResumeThreadRequest.SerializeToString,
+                response_deserializer=plgrpc_dot_v1_dot_session__service__pb2.ResumeThreadResponse.FromString,
                 _registered_method=True)
         self.InterruptTurn = channel.unary_unary(
                 '/plgrpc.v1.SessionService/InterruptTurn',
@@ -95,15 +115,20 @@ class SessionServiceStub(object):
                 request_serializer=plgrpc_dot_v1_dot_session__service__pb2.SubscribeSessionRequest.SerializeToString,
                 response_deserializer=plgrpc_dot_v1_dot_session__service__pb2.SubscribeSessionResponse.FromString,
                 _registered_method=True)
+        self.StreamRuntimeEvents = channel.unary_stream(
+                '/plgrpc.v1.SessionService/StreamRuntimeEvents',
+                request_serializer=plgrpc_dot_v1_dot_session__service__pb2.StreamRuntimeEventsRequest.SerializeToString,
+                response_deserializer=plgrpc_dot_v1_dot_session__service__pb2.StreamRuntimeEventsResponse.FromString,
+                _registered_method=True)
 
 
 class SessionServiceServicer(object):
-    """SessionService keeps the inputs of a conversation in order and streams everything that happens in it. It is made for hosts and chat
-    front ends.
+    """SessionService keeps the inputs of a conversation in order and streams everything that happens in it. It is made for hosts and
+    chat front ends.
 
     A session belongs to the principal that created it; for every other principal it does not exist. A task that is sent with a
-    `session_id`, or over A2A with a `contextId`, belongs to the thread `default` of that session, which is created if necessary. Size
-    limits and errors are those of AgentService.
+    `session_id`, or over A2A with a `contextId`, belongs to the thread `default` of that session, which is created if necessary.
+    Size limits and errors are those of AgentService.
     """
 
     def CreateSession(self, request, context):
@@ -142,11 +167,24 @@ class SessionServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
-    def StartThread(self, request, context):
-        """StartThread starts a thread with an empty conversation in a session, which is created if necessary. Repeating the call with the same
-        `thread_id` returns the existing thread unchanged. A session has at most 1,000 threads.
+    def DeleteSession(self, request, context):
+        """DeleteSession deletes a session with its threads, turns and tasks, the logs of these tasks, and the stored state of the agent
+        for the session. Open turns are canceled first. If a run does not stop in time, the call fails with
+        FAILED_PRECONDITION/THREAD_BUSY and can be repeated.
 
-        Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, RESOURCE_EXHAUSTED/RESOURCE_EXHAUSTED.
+        Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/SESSION_NOT_FOUND, FAILED_PRECONDITION/THREAD_BUSY.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def StartThread(self, request, context):
+        """StartThread starts a thread in a session, which is created if necessary. Its conversation is empty, or that of another thread
+        up to a turn. Repeating the call with the same `thread_id` returns the existing thread unchanged. A session has at most 1,000
+        threads.
+
+        Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, RESOURCE_EXHAUSTED/RESOURCE_EXHAUSTED, NOT_FOUND/THREAD_NOT_FOUND,
+        NOT_FOUND/TURN_NOT_FOUND.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -164,7 +202,8 @@ class SessionServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def StreamTurn(self, request, context):
-        """StreamTurn streams the events of a turn as StreamTask does, also of a turn that has not started. It ends when the turn has ended.
+        """StreamTurn streams the events of a turn as StreamTask does, also of a turn that has not started. It ends when the turn has
+        ended.
 
         Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/SESSION_NOT_FOUND, NOT_FOUND/TURN_NOT_FOUND,
         OUT_OF_RANGE/SEQUENCE_OUT_OF_RANGE.
@@ -173,10 +212,40 @@ class SessionServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def UpdateQueuedTurn(self, request, context):
+        """UpdateQueuedTurn replaces the input of a queued turn.
+
+        Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/SESSION_NOT_FOUND, NOT_FOUND/TURN_NOT_FOUND,
+        FAILED_PRECONDITION/TURN_NOT_QUEUED.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def RollbackThread(self, request, context):
+        """RollbackThread takes a turn and all later ones out of the conversation of a thread. Active turns among them are canceled.
+        Nothing is deleted: Turn.rolled_back marks them. Queued turns stay in the queue. Repeating the call changes nothing.
+
+        Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/SESSION_NOT_FOUND, NOT_FOUND/THREAD_NOT_FOUND, NOT_FOUND/TURN_NOT_FOUND.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ResumeThread(self, request, context):
+        """ResumeThread ends the pause of the active turns of a thread, and returns what the thread still waits for. A thread continues by
+        itself after a restart.
+
+        Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/SESSION_NOT_FOUND, NOT_FOUND/THREAD_NOT_FOUND.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def InterruptTurn(self, request, context):
-        """InterruptTurn cancels the active turns of a thread and its task that waits for input, or one turn. The response has the turns that
-        were open, after the call; it is empty if there was nothing to interrupt. The cancellation is in the logs before the work is
-        stopped.
+        """InterruptTurn cancels the active turns of a thread and its task that waits for input, or one turn. The response has the turns
+        that were open, after the call; it is empty if there was nothing to interrupt. The cancellation is in the logs before the work
+        is stopped.
 
         Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/SESSION_NOT_FOUND, NOT_FOUND/THREAD_NOT_FOUND, NOT_FOUND/TURN_NOT_FOUND.
         """
@@ -214,6 +283,15 @@ class SessionServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def StreamRuntimeEvents(self, request, context):
+        """StreamRuntimeEvents streams the same facts as events of the Agent Runtime contract.
+
+        Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/SESSION_NOT_FOUND, OUT_OF_RANGE/SEQUENCE_OUT_OF_RANGE.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_SessionServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -237,6 +315,11 @@ def add_SessionServiceServicer_to_server(servicer, server):
                     request_deserializer=plgrpc_dot_v1_dot_session__service__pb2.ListSessionsRequest.FromString,
                     response_serializer=plgrpc_dot_v1_dot_session__service__pb2.ListSessionsResponse.SerializeToString,
             ),
+            'DeleteSession': grpc.unary_unary_rpc_method_handler(
+                    servicer.DeleteSession,
+                    request_deserializer=plgrpc_dot_v1_dot_session__service__pb2.DeleteSessionRequest.FromString,
+                    response_serializer=plgrpc_dot_v1_dot_session__service__pb2.DeleteSessionResponse.SerializeToString,
+            ),
             'StartThread': grpc.unary_unary_rpc_method_handler(
                     servicer.StartThread,
                     request_deserializer=plgrpc_dot_v1_dot_session__service__pb2.StartThreadRequest.FromString,
@@ -251,6 +334,21 @@ def add_SessionServiceServicer_to_server(servicer, server):
                     servicer.StreamTurn,
                     request_deserializer=plgrpc_dot_v1_dot_session__service__pb2.StreamTurnRequest.FromString,
                     response_serializer=plgrpc_dot_v1_dot_session__service__pb2.StreamTurnResponse.SerializeToString,
+            ),
+            'UpdateQueuedTurn': grpc.unary_unary_rpc_method_handler(
+                    servicer.UpdateQueuedTurn,
+                    request_deserializer=plgrpc_dot_v1_dot_session__service__pb2.UpdateQueuedTurnRequest.FromString,
+                    response_serializer=plgrpc_dot_v1_dot_session__service__pb2.UpdateQueuedTurnResponse.SerializeToString,
+            ),
+            'RollbackThread': grpc.unary_unary_rpc_method_handler(
+                    servicer.RollbackThread,
+                    request_deserializer=plgrpc_dot_v1_dot_session__service__pb2.RollbackThreadRequest.FromString,
+                    response_serializer=plgrpc_dot_v1_dot_session__service__pb2.RollbackThreadResponse.SerializeToString,
+            ),
+            'ResumeThread': grpc.unary_unary_rpc_method_handler(
+                    servicer.ResumeThread,
+                    request_deserializer=plgrpc_dot_v1_dot_session__service__pb2.ResumeThreadRequest.FromString,
+                    response_serializer=plgrpc_dot_v1_dot_session__service__pb2.ResumeThreadResponse.SerializeToString,
             ),
             'InterruptTurn': grpc.unary_unary_rpc_method_handler(
                     servicer.InterruptTurn,
@@ -272,6 +370,11 @@ def add_SessionServiceServicer_to_server(servicer, server):
                     request_deserializer=plgrpc_dot_v1_dot_session__service__pb2.SubscribeSessionRequest.FromString,
                     response_serializer=plgrpc_dot_v1_dot_session__service__pb2.SubscribeSessionResponse.SerializeToString,
             ),
+            'StreamRuntimeEvents': grpc.unary_stream_rpc_method_handler(
+                    servicer.StreamRuntimeEvents,
+                    request_deserializer=plgrpc_dot_v1_dot_session__service__pb2.StreamRuntimeEventsRequest.FromString,
+                    response_serializer=plgrpc_dot_v1_dot_session__service__pb2.StreamRuntimeEventsResponse.SerializeToString,
+            ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
             'plgrpc.v1.SessionService', rpc_method_handlers)
@@ -281,12 +384,12 @@ def add_SessionServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class SessionService(object):
-    """SessionService keeps the inputs of a conversation in order and streams everything that happens in it. It is made for hosts and chat
-    front ends.
+    """SessionService keeps the inputs of a conversation in order and streams everything that happens in it. It is made for hosts and
+    chat front ends.
 
     A session belongs to the principal that created it; for every other principal it does not exist. A task that is sent with a
-    `session_id`, or over A2A with a `contextId`, belongs to the thread `default` of that session, which is created if necessary. Size
-    limits and errors are those of AgentService.
+    `session_id`, or over A2A with a `contextId`, belongs to the thread `default` of that session, which is created if necessary.
+    Size limits and errors are those of AgentService.
     """
 
     @staticmethod
@@ -398,6 +501,33 @@ class SessionService(object):
             _registered_method=True)
 
     @staticmethod
+    def DeleteSession(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/plgrpc.v1.SessionService/DeleteSession',
+            plgrpc_dot_v1_dot_session__service__pb2.DeleteSessionRequest.SerializeToString,
+            plgrpc_dot_v1_dot_session__service__pb2.DeleteSessionResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
     def StartThread(request,
             target,
             options=(),
@@ -468,6 +598,87 @@ class SessionService(object):
             '/plgrpc.v1.SessionService/StreamTurn',
             plgrpc_dot_v1_dot_session__service__pb2.StreamTurnRequest.SerializeToString,
             plgrpc_dot_v1_dot_session__service__pb2.StreamTurnResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def UpdateQueuedTurn(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/plgrpc.v1.SessionService/UpdateQueuedTurn',
+            plgrpc_dot_v1_dot_session__service__pb2.UpdateQueuedTurnRequest.SerializeToString,
+            plgrpc_dot_v1_dot_session__service__pb2.UpdateQueuedTurnResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def RollbackThread(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/plgrpc.v1.SessionService/RollbackThread',
+            plgrpc_dot_v1_dot_session__service__pb2.RollbackThreadRequest.SerializeToString,
+            plgrpc_dot_v1_dot_session__service__pb2.RollbackThreadResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ResumeThread(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/plgrpc.v1.SessionService/ResumeThread',
+            plgrpc_dot_v1_dot_session__service__pb2.ResumeThreadRequest.SerializeToString,
+            plgrpc_dot_v1_dot_session__service__pb2.ResumeThreadResponse.FromString,
             options,
             channel_credentials,
             insecure,
@@ -576,6 +787,33 @@ class SessionService(object):
             '/plgrpc.v1.SessionService/SubscribeSession',
             plgrpc_dot_v1_dot_session__service__pb2.SubscribeSessionRequest.SerializeToString,
             plgrpc_dot_v1_dot_session__service__pb2.SubscribeSessionResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def StreamRuntimeEvents(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(
+            request,
+            target,
+            '/plgrpc.v1.SessionService/StreamRuntimeEvents',
+            plgrpc_dot_v1_dot_session__service__pb2.StreamRuntimeEventsRequest.SerializeToString,
+            plgrpc_dot_v1_dot_session__service__pb2.StreamRuntimeEventsResponse.FromString,
             options,
             channel_credentials,
             insecure,

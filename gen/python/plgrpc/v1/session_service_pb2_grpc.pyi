@@ -27,12 +27,12 @@ GRPC_GENERATED_VERSION: str
 GRPC_VERSION: str
 
 class SessionServiceStub:
-    """SessionService keeps the inputs of a conversation in order and streams everything that happens in it. It is made for hosts and chat
-    front ends.
+    """SessionService keeps the inputs of a conversation in order and streams everything that happens in it. It is made for hosts and
+    chat front ends.
 
     A session belongs to the principal that created it; for every other principal it does not exist. A task that is sent with a
-    `session_id`, or over A2A with a `contextId`, belongs to the thread `default` of that session, which is created if necessary. Size
-    limits and errors are those of AgentService.
+    `session_id`, or over A2A with a `contextId`, belongs to the thread `default` of that session, which is created if necessary.
+    Size limits and errors are those of AgentService.
     """
 
     @_typing.overload
@@ -59,11 +59,20 @@ class SessionServiceStub:
 
     Errors: INVALID_ARGUMENT/INVALID_ARGUMENT.
     """
-    StartThread: _grpc.UnaryUnaryMultiCallable[_session_service_pb2.StartThreadRequest, _session_service_pb2.StartThreadResponse]
-    """StartThread starts a thread with an empty conversation in a session, which is created if necessary. Repeating the call with the same
-    `thread_id` returns the existing thread unchanged. A session has at most 1,000 threads.
+    DeleteSession: _grpc.UnaryUnaryMultiCallable[_session_service_pb2.DeleteSessionRequest, _session_service_pb2.DeleteSessionResponse]
+    """DeleteSession deletes a session with its threads, turns and tasks, the logs of these tasks, and the stored state of the agent
+    for the session. Open turns are canceled first. If a run does not stop in time, the call fails with
+    FAILED_PRECONDITION/THREAD_BUSY and can be repeated.
 
-    Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, RESOURCE_EXHAUSTED/RESOURCE_EXHAUSTED.
+    Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/SESSION_NOT_FOUND, FAILED_PRECONDITION/THREAD_BUSY.
+    """
+    StartThread: _grpc.UnaryUnaryMultiCallable[_session_service_pb2.StartThreadRequest, _session_service_pb2.StartThreadResponse]
+    """StartThread starts a thread in a session, which is created if necessary. Its conversation is empty, or that of another thread
+    up to a turn. Repeating the call with the same `thread_id` returns the existing thread unchanged. A session has at most 1,000
+    threads.
+
+    Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, RESOURCE_EXHAUSTED/RESOURCE_EXHAUSTED, NOT_FOUND/THREAD_NOT_FOUND,
+    NOT_FOUND/TURN_NOT_FOUND.
     """
     SubmitTurn: _grpc.UnaryUnaryMultiCallable[_session_service_pb2.SubmitTurnRequest, _session_service_pb2.SubmitTurnResponse]
     """SubmitTurn accepts an input and responds when it is in the log, before any work begins. The session is created if necessary.
@@ -73,15 +82,34 @@ class SessionServiceStub:
     Errors: those of SendTask, FAILED_PRECONDITION/THREAD_BUSY, NOT_FOUND/THREAD_NOT_FOUND.
     """
     StreamTurn: _grpc.UnaryStreamMultiCallable[_session_service_pb2.StreamTurnRequest, _session_service_pb2.StreamTurnResponse]
-    """StreamTurn streams the events of a turn as StreamTask does, also of a turn that has not started. It ends when the turn has ended.
+    """StreamTurn streams the events of a turn as StreamTask does, also of a turn that has not started. It ends when the turn has
+    ended.
 
     Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/SESSION_NOT_FOUND, NOT_FOUND/TURN_NOT_FOUND,
     OUT_OF_RANGE/SEQUENCE_OUT_OF_RANGE.
     """
+    UpdateQueuedTurn: _grpc.UnaryUnaryMultiCallable[_session_service_pb2.UpdateQueuedTurnRequest, _session_service_pb2.UpdateQueuedTurnResponse]
+    """UpdateQueuedTurn replaces the input of a queued turn.
+
+    Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/SESSION_NOT_FOUND, NOT_FOUND/TURN_NOT_FOUND,
+    FAILED_PRECONDITION/TURN_NOT_QUEUED.
+    """
+    RollbackThread: _grpc.UnaryUnaryMultiCallable[_session_service_pb2.RollbackThreadRequest, _session_service_pb2.RollbackThreadResponse]
+    """RollbackThread takes a turn and all later ones out of the conversation of a thread. Active turns among them are canceled.
+    Nothing is deleted: Turn.rolled_back marks them. Queued turns stay in the queue. Repeating the call changes nothing.
+
+    Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/SESSION_NOT_FOUND, NOT_FOUND/THREAD_NOT_FOUND, NOT_FOUND/TURN_NOT_FOUND.
+    """
+    ResumeThread: _grpc.UnaryUnaryMultiCallable[_session_service_pb2.ResumeThreadRequest, _session_service_pb2.ResumeThreadResponse]
+    """ResumeThread ends the pause of the active turns of a thread, and returns what the thread still waits for. A thread continues by
+    itself after a restart.
+
+    Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/SESSION_NOT_FOUND, NOT_FOUND/THREAD_NOT_FOUND.
+    """
     InterruptTurn: _grpc.UnaryUnaryMultiCallable[_session_service_pb2.InterruptTurnRequest, _session_service_pb2.InterruptTurnResponse]
-    """InterruptTurn cancels the active turns of a thread and its task that waits for input, or one turn. The response has the turns that
-    were open, after the call; it is empty if there was nothing to interrupt. The cancellation is in the logs before the work is
-    stopped.
+    """InterruptTurn cancels the active turns of a thread and its task that waits for input, or one turn. The response has the turns
+    that were open, after the call; it is empty if there was nothing to interrupt. The cancellation is in the logs before the work
+    is stopped.
 
     Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/SESSION_NOT_FOUND, NOT_FOUND/THREAD_NOT_FOUND, NOT_FOUND/TURN_NOT_FOUND.
     """
@@ -103,15 +131,20 @@ class SessionServiceStub:
 
     Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/SESSION_NOT_FOUND, OUT_OF_RANGE/SEQUENCE_OUT_OF_RANGE.
     """
+    StreamRuntimeEvents: _grpc.UnaryStreamMultiCallable[_session_service_pb2.StreamRuntimeEventsRequest, _session_service_pb2.StreamRuntimeEventsResponse]
+    """StreamRuntimeEvents streams the same facts as events of the Agent Runtime contract.
+
+    Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/SESSION_NOT_FOUND, OUT_OF_RANGE/SEQUENCE_OUT_OF_RANGE.
+    """
 
 @_typing.type_check_only
 class SessionServiceAsyncStub(SessionServiceStub):
-    """SessionService keeps the inputs of a conversation in order and streams everything that happens in it. It is made for hosts and chat
-    front ends.
+    """SessionService keeps the inputs of a conversation in order and streams everything that happens in it. It is made for hosts and
+    chat front ends.
 
     A session belongs to the principal that created it; for every other principal it does not exist. A task that is sent with a
-    `session_id`, or over A2A with a `contextId`, belongs to the thread `default` of that session, which is created if necessary. Size
-    limits and errors are those of AgentService.
+    `session_id`, or over A2A with a `contextId`, belongs to the thread `default` of that session, which is created if necessary.
+    Size limits and errors are those of AgentService.
     """
 
     def __init__(self, channel: _aio.Channel) -> None: ...
@@ -135,11 +168,20 @@ class SessionServiceAsyncStub(SessionServiceStub):
 
     Errors: INVALID_ARGUMENT/INVALID_ARGUMENT.
     """
-    StartThread: _aio.UnaryUnaryMultiCallable[_session_service_pb2.StartThreadRequest, _session_service_pb2.StartThreadResponse]  # type: ignore[assignment]
-    """StartThread starts a thread with an empty conversation in a session, which is created if necessary. Repeating the call with the same
-    `thread_id` returns the existing thread unchanged. A session has at most 1,000 threads.
+    DeleteSession: _aio.UnaryUnaryMultiCallable[_session_service_pb2.DeleteSessionRequest, _session_service_pb2.DeleteSessionResponse]  # type: ignore[assignment]
+    """DeleteSession deletes a session with its threads, turns and tasks, the logs of these tasks, and the stored state of the agent
+    for the session. Open turns are canceled first. If a run does not stop in time, the call fails with
+    FAILED_PRECONDITION/THREAD_BUSY and can be repeated.
 
-    Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, RESOURCE_EXHAUSTED/RESOURCE_EXHAUSTED.
+    Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/SESSION_NOT_FOUND, FAILED_PRECONDITION/THREAD_BUSY.
+    """
+    StartThread: _aio.UnaryUnaryMultiCallable[_session_service_pb2.StartThreadRequest, _session_service_pb2.StartThreadResponse]  # type: ignore[assignment]
+    """StartThread starts a thread in a session, which is created if necessary. Its conversation is empty, or that of another thread
+    up to a turn. Repeating the call with the same `thread_id` returns the existing thread unchanged. A session has at most 1,000
+    threads.
+
+    Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, RESOURCE_EXHAUSTED/RESOURCE_EXHAUSTED, NOT_FOUND/THREAD_NOT_FOUND,
+    NOT_FOUND/TURN_NOT_FOUND.
     """
     SubmitTurn: _aio.UnaryUnaryMultiCallable[_session_service_pb2.SubmitTurnRequest, _session_service_pb2.SubmitTurnResponse]  # type: ignore[assignment]
     """SubmitTurn accepts an input and responds when it is in the log, before any work begins. The session is created if necessary.
@@ -149,15 +191,34 @@ class SessionServiceAsyncStub(SessionServiceStub):
     Errors: those of SendTask, FAILED_PRECONDITION/THREAD_BUSY, NOT_FOUND/THREAD_NOT_FOUND.
     """
     StreamTurn: _aio.UnaryStreamMultiCallable[_session_service_pb2.StreamTurnRequest, _session_service_pb2.StreamTurnResponse]  # type: ignore[assignment]
-    """StreamTurn streams the events of a turn as StreamTask does, also of a turn that has not started. It ends when the turn has ended.
+    """StreamTurn streams the events of a turn as StreamTask does, also of a turn that has not started. It ends when the turn has
+    ended.
 
     Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/SESSION_NOT_FOUND, NOT_FOUND/TURN_NOT_FOUND,
     OUT_OF_RANGE/SEQUENCE_OUT_OF_RANGE.
     """
+    UpdateQueuedTurn: _aio.UnaryUnaryMultiCallable[_session_service_pb2.UpdateQueuedTurnRequest, _session_service_pb2.UpdateQueuedTurnResponse]  # type: ignore[assignment]
+    """UpdateQueuedTurn replaces the input of a queued turn.
+
+    Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/SESSION_NOT_FOUND, NOT_FOUND/TURN_NOT_FOUND,
+    FAILED_PRECONDITION/TURN_NOT_QUEUED.
+    """
+    RollbackThread: _aio.UnaryUnaryMultiCallable[_session_service_pb2.RollbackThreadRequest, _session_service_pb2.RollbackThreadResponse]  # type: ignore[assignment]
+    """RollbackThread takes a turn and all later ones out of the conversation of a thread. Active turns among them are canceled.
+    Nothing is deleted: Turn.rolled_back marks them. Queued turns stay in the queue. Repeating the call changes nothing.
+
+    Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/SESSION_NOT_FOUND, NOT_FOUND/THREAD_NOT_FOUND, NOT_FOUND/TURN_NOT_FOUND.
+    """
+    ResumeThread: _aio.UnaryUnaryMultiCallable[_session_service_pb2.ResumeThreadRequest, _session_service_pb2.ResumeThreadResponse]  # type: ignore[assignment]
+    """ResumeThread ends the pause of the active turns of a thread, and returns what the thread still waits for. A thread continues by
+    itself after a restart.
+
+    Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/SESSION_NOT_FOUND, NOT_FOUND/THREAD_NOT_FOUND.
+    """
     InterruptTurn: _aio.UnaryUnaryMultiCallable[_session_service_pb2.InterruptTurnRequest, _session_service_pb2.InterruptTurnResponse]  # type: ignore[assignment]
-    """InterruptTurn cancels the active turns of a thread and its task that waits for input, or one turn. The response has the turns that
-    were open, after the call; it is empty if there was nothing to interrupt. The cancellation is in the logs before the work is
-    stopped.
+    """InterruptTurn cancels the active turns of a thread and its task that waits for input, or one turn. The response has the turns
+    that were open, after the call; it is empty if there was nothing to interrupt. The cancellation is in the logs before the work
+    is stopped.
 
     Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/SESSION_NOT_FOUND, NOT_FOUND/THREAD_NOT_FOUND, NOT_FOUND/TURN_NOT_FOUND.
     """
@@ -179,14 +240,19 @@ class SessionServiceAsyncStub(SessionServiceStub):
 
     Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/SESSION_NOT_FOUND, OUT_OF_RANGE/SEQUENCE_OUT_OF_RANGE.
     """
+    StreamRuntimeEvents: _aio.UnaryStreamMultiCallable[_session_service_pb2.StreamRuntimeEventsRequest, _session_service_pb2.StreamRuntimeEventsResponse]  # type: ignore[assignment]
+    """StreamRuntimeEvents streams the same facts as events of the Agent Runtime contract.
+
+    Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/SESSION_NOT_FOUND, OUT_OF_RANGE/SEQUENCE_OUT_OF_RANGE.
+    """
 
 class SessionServiceServicer(metaclass=_abc_1.ABCMeta):
-    """SessionService keeps the inputs of a conversation in order and streams everything that happens in it. It is made for hosts and chat
-    front ends.
+    """SessionService keeps the inputs of a conversation in order and streams everything that happens in it. It is made for hosts and
+    chat front ends.
 
     A session belongs to the principal that created it; for every other principal it does not exist. A task that is sent with a
-    `session_id`, or over A2A with a `contextId`, belongs to the thread `default` of that session, which is created if necessary. Size
-    limits and errors are those of AgentService.
+    `session_id`, or over A2A with a `contextId`, belongs to the thread `default` of that session, which is created if necessary.
+    Size limits and errors are those of AgentService.
     """
 
     @_abc_1.abstractmethod
@@ -234,15 +300,30 @@ class SessionServiceServicer(metaclass=_abc_1.ABCMeta):
         """
 
     @_abc_1.abstractmethod
+    def DeleteSession(
+        self,
+        request: _session_service_pb2.DeleteSessionRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_session_service_pb2.DeleteSessionResponse, _abc.Awaitable[_session_service_pb2.DeleteSessionResponse]]:
+        """DeleteSession deletes a session with its threads, turns and tasks, the logs of these tasks, and the stored state of the agent
+        for the session. Open turns are canceled first. If a run does not stop in time, the call fails with
+        FAILED_PRECONDITION/THREAD_BUSY and can be repeated.
+
+        Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/SESSION_NOT_FOUND, FAILED_PRECONDITION/THREAD_BUSY.
+        """
+
+    @_abc_1.abstractmethod
     def StartThread(
         self,
         request: _session_service_pb2.StartThreadRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_session_service_pb2.StartThreadResponse, _abc.Awaitable[_session_service_pb2.StartThreadResponse]]:
-        """StartThread starts a thread with an empty conversation in a session, which is created if necessary. Repeating the call with the same
-        `thread_id` returns the existing thread unchanged. A session has at most 1,000 threads.
+        """StartThread starts a thread in a session, which is created if necessary. Its conversation is empty, or that of another thread
+        up to a turn. Repeating the call with the same `thread_id` returns the existing thread unchanged. A session has at most 1,000
+        threads.
 
-        Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, RESOURCE_EXHAUSTED/RESOURCE_EXHAUSTED.
+        Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, RESOURCE_EXHAUSTED/RESOURCE_EXHAUSTED, NOT_FOUND/THREAD_NOT_FOUND,
+        NOT_FOUND/TURN_NOT_FOUND.
         """
 
     @_abc_1.abstractmethod
@@ -264,10 +345,47 @@ class SessionServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _session_service_pb2.StreamTurnRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_abc.Iterator[_session_service_pb2.StreamTurnResponse], _abc.AsyncIterator[_session_service_pb2.StreamTurnResponse]]:
-        """StreamTurn streams the events of a turn as StreamTask does, also of a turn that has not started. It ends when the turn has ended.
+        """StreamTurn streams the events of a turn as StreamTask does, also of a turn that has not started. It ends when the turn has
+        ended.
 
         Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/SESSION_NOT_FOUND, NOT_FOUND/TURN_NOT_FOUND,
         OUT_OF_RANGE/SEQUENCE_OUT_OF_RANGE.
+        """
+
+    @_abc_1.abstractmethod
+    def UpdateQueuedTurn(
+        self,
+        request: _session_service_pb2.UpdateQueuedTurnRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_session_service_pb2.UpdateQueuedTurnResponse, _abc.Awaitable[_session_service_pb2.UpdateQueuedTurnResponse]]:
+        """UpdateQueuedTurn replaces the input of a queued turn.
+
+        Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/SESSION_NOT_FOUND, NOT_FOUND/TURN_NOT_FOUND,
+        FAILED_PRECONDITION/TURN_NOT_QUEUED.
+        """
+
+    @_abc_1.abstractmethod
+    def RollbackThread(
+        self,
+        request: _session_service_pb2.RollbackThreadRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_session_service_pb2.RollbackThreadResponse, _abc.Awaitable[_session_service_pb2.RollbackThreadResponse]]:
+        """RollbackThread takes a turn and all later ones out of the conversation of a thread. Active turns among them are canceled.
+        Nothing is deleted: Turn.rolled_back marks them. Queued turns stay in the queue. Repeating the call changes nothing.
+
+        Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/SESSION_NOT_FOUND, NOT_FOUND/THREAD_NOT_FOUND, NOT_FOUND/TURN_NOT_FOUND.
+        """
+
+    @_abc_1.abstractmethod
+    def ResumeThread(
+        self,
+        request: _session_service_pb2.ResumeThreadRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_session_service_pb2.ResumeThreadResponse, _abc.Awaitable[_session_service_pb2.ResumeThreadResponse]]:
+        """ResumeThread ends the pause of the active turns of a thread, and returns what the thread still waits for. A thread continues by
+        itself after a restart.
+
+        Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/SESSION_NOT_FOUND, NOT_FOUND/THREAD_NOT_FOUND.
         """
 
     @_abc_1.abstractmethod
@@ -276,9 +394,9 @@ class SessionServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _session_service_pb2.InterruptTurnRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_session_service_pb2.InterruptTurnResponse, _abc.Awaitable[_session_service_pb2.InterruptTurnResponse]]:
-        """InterruptTurn cancels the active turns of a thread and its task that waits for input, or one turn. The response has the turns that
-        were open, after the call; it is empty if there was nothing to interrupt. The cancellation is in the logs before the work is
-        stopped.
+        """InterruptTurn cancels the active turns of a thread and its task that waits for input, or one turn. The response has the turns
+        that were open, after the call; it is empty if there was nothing to interrupt. The cancellation is in the logs before the work
+        is stopped.
 
         Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/SESSION_NOT_FOUND, NOT_FOUND/THREAD_NOT_FOUND, NOT_FOUND/TURN_NOT_FOUND.
         """
@@ -315,6 +433,17 @@ class SessionServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_abc.Iterator[_session_service_pb2.SubscribeSessionResponse], _abc.AsyncIterator[_session_service_pb2.SubscribeSessionResponse]]:
         """SubscribeSession streams the events of a session and of all its tasks after a position, in the order of their commits, without
         gaps or repetitions. It does not end by itself.
+
+        Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/SESSION_NOT_FOUND, OUT_OF_RANGE/SEQUENCE_OUT_OF_RANGE.
+        """
+
+    @_abc_1.abstractmethod
+    def StreamRuntimeEvents(
+        self,
+        request: _session_service_pb2.StreamRuntimeEventsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_abc.Iterator[_session_service_pb2.StreamRuntimeEventsResponse], _abc.AsyncIterator[_session_service_pb2.StreamRuntimeEventsResponse]]:
+        """StreamRuntimeEvents streams the same facts as events of the Agent Runtime contract.
 
         Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/SESSION_NOT_FOUND, OUT_OF_RANGE/SEQUENCE_OUT_OF_RANGE.
         """

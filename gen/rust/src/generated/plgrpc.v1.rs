@@ -1543,6 +1543,199 @@ impl ApprovalVerdict {
         }
     }
 }
+/// TaskDescription describes the work of a task for people and programs. The agent does not read it: its input are messages.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct TaskDescription {
+    /// Title for people. At most 1,000 characters.
+    #[prost(string, tag="1")]
+    pub title: ::prost::alloc::string::String,
+    /// What is to be achieved. At most 10,000 characters.
+    #[prost(string, tag="2")]
+    pub objective: ::prost::alloc::string::String,
+    /// Priority, in words of the caller. At most 100 characters.
+    #[prost(string, tag="3")]
+    pub priority: ::prost::alloc::string::String,
+    /// Who works on the task, for instance a person or a program. At most 1,000 characters. Empty means the agent.
+    #[prost(string, tag="4")]
+    pub assignee: ::prost::alloc::string::String,
+    /// Criteria of acceptance, at most 100 of at most 1,000 characters.
+    #[prost(string, repeated, tag="5")]
+    pub acceptance: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// Constraints of the work, at most 100 of at most 1,000 characters.
+    #[prost(string, repeated, tag="6")]
+    pub constraints: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+}
+/// TaskLink connects a task with another task, or with something that it names.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct TaskLink {
+    /// Kind of the link. Set by the caller. Required.
+    #[prost(enumeration="LinkKind", tag="1")]
+    pub kind: i32,
+    /// Id of the other task, or an id or URI for the kinds ARTIFACT and EVIDENCE. 1 to 1,024 bytes. Set by the caller. Required.
+    #[prost(string, tag="2")]
+    pub target: ::prost::alloc::string::String,
+    /// Reason, for people. At most 1,000 characters. Set by the caller.
+    #[prost(string, tag="3")]
+    pub reason: ::prost::alloc::string::String,
+    /// Time of the link, UTC, microseconds. Set by the server.
+    #[prost(message, optional, tag="4")]
+    pub create_time: ::core::option::Option<::prost_types::Timestamp>,
+}
+/// TaskStatus is the status of a task in detail. TaskState is the summary of it that the lifecycle has. Computed from the log. Open:
+/// later versions may add values; an unknown value is shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum TaskStatus {
+    /// Not set; never sent.
+    Unspecified = 0,
+    /// Created and not started: StartTask starts it.
+    Draft = 1,
+    /// Started, for a worker outside of the agent that has not begun.
+    Accepted = 2,
+    /// Waits in the queue of its thread, or for a slot.
+    Queued = 3,
+    /// A run has begun, and has not done anything yet.
+    Preparing = 4,
+    /// A run works on it.
+    Running = 5,
+    /// The agent waits for a further message.
+    WaitingInput = 6,
+    /// The agent waits for the decision about an action, or for an authorization.
+    WaitingPermission = 7,
+    /// The run waits for something outside, for instance for a rate limit.
+    WaitingResource = 8,
+    /// Other tasks have to end before it starts.
+    Blocked = 9,
+    /// Paused on request.
+    Paused = 10,
+    /// A retry was requested, and its run has not begun.
+    Retrying = 11,
+    /// Its cancellation was requested, and its run has not ended.
+    Cancelling = 12,
+    /// Canceled. Terminal.
+    Cancelled = 13,
+    /// Ended because a time limit was reached. Terminal.
+    TimedOut = 14,
+    /// Ended with an error, or rejected. Terminal.
+    Failed = 15,
+    /// Its process ended, and nothing continued the run. Terminal.
+    Lost = 16,
+    /// Ended with success. Terminal.
+    Completed = 17,
+    /// Terminal, and put away by its owner with its session.
+    Archived = 18,
+    /// The log is incomplete: the status is that of the last known event.
+    Stale = 19,
+    /// The status cannot be computed.
+    Unknown = 20,
+}
+impl TaskStatus {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Unspecified => "TASK_STATUS_UNSPECIFIED",
+            Self::Draft => "TASK_STATUS_DRAFT",
+            Self::Accepted => "TASK_STATUS_ACCEPTED",
+            Self::Queued => "TASK_STATUS_QUEUED",
+            Self::Preparing => "TASK_STATUS_PREPARING",
+            Self::Running => "TASK_STATUS_RUNNING",
+            Self::WaitingInput => "TASK_STATUS_WAITING_INPUT",
+            Self::WaitingPermission => "TASK_STATUS_WAITING_PERMISSION",
+            Self::WaitingResource => "TASK_STATUS_WAITING_RESOURCE",
+            Self::Blocked => "TASK_STATUS_BLOCKED",
+            Self::Paused => "TASK_STATUS_PAUSED",
+            Self::Retrying => "TASK_STATUS_RETRYING",
+            Self::Cancelling => "TASK_STATUS_CANCELLING",
+            Self::Cancelled => "TASK_STATUS_CANCELLED",
+            Self::TimedOut => "TASK_STATUS_TIMED_OUT",
+            Self::Failed => "TASK_STATUS_FAILED",
+            Self::Lost => "TASK_STATUS_LOST",
+            Self::Completed => "TASK_STATUS_COMPLETED",
+            Self::Archived => "TASK_STATUS_ARCHIVED",
+            Self::Stale => "TASK_STATUS_STALE",
+            Self::Unknown => "TASK_STATUS_UNKNOWN",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "TASK_STATUS_UNSPECIFIED" => Some(Self::Unspecified),
+            "TASK_STATUS_DRAFT" => Some(Self::Draft),
+            "TASK_STATUS_ACCEPTED" => Some(Self::Accepted),
+            "TASK_STATUS_QUEUED" => Some(Self::Queued),
+            "TASK_STATUS_PREPARING" => Some(Self::Preparing),
+            "TASK_STATUS_RUNNING" => Some(Self::Running),
+            "TASK_STATUS_WAITING_INPUT" => Some(Self::WaitingInput),
+            "TASK_STATUS_WAITING_PERMISSION" => Some(Self::WaitingPermission),
+            "TASK_STATUS_WAITING_RESOURCE" => Some(Self::WaitingResource),
+            "TASK_STATUS_BLOCKED" => Some(Self::Blocked),
+            "TASK_STATUS_PAUSED" => Some(Self::Paused),
+            "TASK_STATUS_RETRYING" => Some(Self::Retrying),
+            "TASK_STATUS_CANCELLING" => Some(Self::Cancelling),
+            "TASK_STATUS_CANCELLED" => Some(Self::Cancelled),
+            "TASK_STATUS_TIMED_OUT" => Some(Self::TimedOut),
+            "TASK_STATUS_FAILED" => Some(Self::Failed),
+            "TASK_STATUS_LOST" => Some(Self::Lost),
+            "TASK_STATUS_COMPLETED" => Some(Self::Completed),
+            "TASK_STATUS_ARCHIVED" => Some(Self::Archived),
+            "TASK_STATUS_STALE" => Some(Self::Stale),
+            "TASK_STATUS_UNKNOWN" => Some(Self::Unknown),
+            _ => None,
+        }
+    }
+}
+/// LinkKind is the kind of a link. A server rejects an unknown value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum LinkKind {
+    /// Not set; rejected.
+    Unspecified = 0,
+    /// The task is a part of the target. A task has at most one parent.
+    Parent = 1,
+    /// The task does not start before the target, another task, has ended.
+    BlockedBy = 2,
+    /// The task does not let the target start before it has ended: the other side of BLOCKED_BY. Set by the server.
+    Blocks = 3,
+    /// The task was made from the target, another task.
+    Source = 4,
+    /// The task uses or has made the artifact `target`.
+    Artifact = 5,
+    /// `target` is evidence about the task, for instance the URI of a test report.
+    Evidence = 6,
+}
+impl LinkKind {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Unspecified => "LINK_KIND_UNSPECIFIED",
+            Self::Parent => "LINK_KIND_PARENT",
+            Self::BlockedBy => "LINK_KIND_BLOCKED_BY",
+            Self::Blocks => "LINK_KIND_BLOCKS",
+            Self::Source => "LINK_KIND_SOURCE",
+            Self::Artifact => "LINK_KIND_ARTIFACT",
+            Self::Evidence => "LINK_KIND_EVIDENCE",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "LINK_KIND_UNSPECIFIED" => Some(Self::Unspecified),
+            "LINK_KIND_PARENT" => Some(Self::Parent),
+            "LINK_KIND_BLOCKED_BY" => Some(Self::BlockedBy),
+            "LINK_KIND_BLOCKS" => Some(Self::Blocks),
+            "LINK_KIND_SOURCE" => Some(Self::Source),
+            "LINK_KIND_ARTIFACT" => Some(Self::Artifact),
+            "LINK_KIND_EVIDENCE" => Some(Self::Evidence),
+            _ => None,
+        }
+    }
+}
 /// RunEvent is one immutable fact in the log of a task. A task is its ordered list of events and nothing else.
 ///
 /// Rules for readers and writers:
@@ -1551,14 +1744,12 @@ impl ApprovalVerdict {
 /// - An event is sent as the same bytes as it is stored. So every reader of the task sees everything in its events: the owner
 ///    (TaskSubmitted.principal), the scopes of the caller (RunContext.scopes), arguments, results and the approver of each decision.
 ///    Today only the owner can read a task; approvers see the approval, not the log.
-/// - A value that is already in the log is referenced, not copied: see ActionRequested, ApprovalRequired, ActionStarted. A reader that
-///    starts in the middle of a log shows the values that it has.
-/// - The payload alone determines the meaning of an event; programs decide by the payload. `event_type` is text for people and the
-///    kind of a custom event.
-/// - A reader shows `event_type` and `summary` of an unknown kind and continues. If `must_understand` is set, it must not compute the
-///    task's state from this log and fails with FAILED_PRECONDITION, reason LOG_TOO_NEW.
-/// - Enums are open: a later version may add values. A reader keeps an unknown value, shows it and passes it on. Servers reject
-///    unknown values in requests.
+/// - A value that is already in the log is referenced, not copied: see ActionRequested, ApprovalRequired, ActionStarted. A reader
+/// that   starts in the middle of a log shows the values that it has. - The payload alone determines the meaning of an event;
+/// programs decide by the payload. `event_type` is text for people and the   kind of a custom event. - A reader shows `event_type`
+/// and `summary` of an unknown kind and continues. If `must_understand` is set, it must not compute the   task's state from this log
+/// and fails with FAILED_PRECONDITION, reason LOG_TOO_NEW. - Enums are open: a later version may add values. A reader keeps an
+/// unknown value, shows it and passes it on. Servers reject   unknown values in requests.
 ///
 /// - The log has no ids of telemetry spans, because they follow from it: a run is a span, an action is a span within its run, and a
 ///    delegated task begins under `RunContext.parent_run_id`. The trace is `RunContext.trace_id`.
@@ -1597,7 +1788,7 @@ pub struct RunEvent {
     /// Turn of the thread that the event belongs to. Set by the server. Empty means none.
     #[prost(string, tag="11")]
     pub turn_id: ::prost::alloc::string::String,
-    /// Whether this is the last event of the task. Set by the server.
+    /// Whether the task ends with this event. A retry of the task can add events after it. Set by the server.
     #[prost(bool, tag="12")]
     pub last: bool,
     /// Importance for display and logs. Set by the server. SEVERITY_UNSPECIFIED is read as SEVERITY_INFO.
@@ -1614,7 +1805,7 @@ pub struct RunEvent {
     #[prost(bool, tag="19")]
     pub must_understand: bool,
     /// Content of the event.
-    #[prost(oneof="run_event::Payload", tags="64, 65, 66, 67, 68, 69, 70, 71, 72, 73, 74, 75, 76, 77, 78, 79, 80, 82, 83, 84, 85")]
+    #[prost(oneof="run_event::Payload", tags="64, 65, 66, 67, 68, 69, 70, 71, 72, 73, 74, 75, 76, 77, 78, 79, 80, 82, 83, 84, 85, 86, 87, 88, 89, 90, 91, 92, 93, 94")]
     pub payload: ::core::option::Option<run_event::Payload>,
 }
 /// Nested message and enum types in `RunEvent`.
@@ -1685,6 +1876,33 @@ pub mod run_event {
         /// A conversation was compacted.
         #[prost(message, tag="85")]
         ContextCompacted(super::ContextCompacted),
+        /// The description of the task changed.
+        #[prost(message, tag="86")]
+        TaskDescribed(super::TaskDescribed),
+        /// The input of a task that had not begun was replaced.
+        #[prost(message, tag="87")]
+        TaskInputReplaced(super::TaskInputReplaced),
+        /// A draft was started.
+        #[prost(message, tag="88")]
+        TaskStartRequested(super::TaskStartRequested),
+        /// A pause was requested.
+        #[prost(message, tag="89")]
+        TaskPauseRequested(super::TaskPauseRequested),
+        /// The run is paused.
+        #[prost(message, tag="90")]
+        TaskPaused(super::TaskPaused),
+        /// The end of a pause was requested.
+        #[prost(message, tag="91")]
+        TaskResumed(super::TaskResumed),
+        /// A retry of an ended task was requested.
+        #[prost(message, tag="92")]
+        TaskRetried(super::TaskRetried),
+        /// A link was added.
+        #[prost(message, tag="93")]
+        TaskLinked(super::TaskLinked),
+        /// A link was removed.
+        #[prost(message, tag="94")]
+        TaskUnlinked(super::TaskUnlinked),
     }
 }
 /// TaskSubmitted opens a log. Type `task.submitted`.
@@ -1703,6 +1921,9 @@ pub struct TaskSubmitted {
     /// Thread of the session that the task belongs to. Set by the caller of SubmitTurn. Empty means `default`.
     #[prost(string, tag="4")]
     pub thread_id: ::prost::alloc::string::String,
+    /// Whether the task is a draft: nothing begins before StartTask. Set by the caller of CreateTask.
+    #[prost(bool, tag="5")]
+    pub draft: bool,
 }
 /// TaskStatusChanged moves a task through its lifecycle. Type `task.status`.
 ///
@@ -1831,14 +2052,14 @@ pub struct CancelRequested {
 /// ActionRequested records a prepared action before the policy evaluates it. Type `action.requested`.
 ///
 /// A value that is already in the log is not written again. `action.payload` is unset if it would be `{"arguments": A}` and A equals
-/// the arguments of the tool call `action.call_id` (equal as JSON text with sorted keys). That tool call is the last one with this id
-/// earlier in the log, in `llm_call_completed.tool_calls` or in a `tool_call` part of a message. A reader can discard a call after the
-/// first action that references it, and all calls when the task ends or waits for input: later actions have their own payload. An
-/// action with a `call_id` and an empty payload has the JSON text `{}`.
+/// the arguments of the tool call `action.call_id` (equal as JSON text with sorted keys). That tool call is the last one with this
+/// id earlier in the log, in `llm_call_completed.tool_calls` or in a `tool_call` part of a message. A reader can discard a call
+/// after the first action that references it, and all calls when the task ends or waits for input: later actions have their own
+/// payload. An action with a `call_id` and an empty payload has the JSON text `{}`.
 ///
-/// The clients of this project restore the payload. A reader that starts in the middle of a turn may not have the call; then it has an
-/// action with a `call_id` and without payload. It shows the action without arguments, and must not treat it as an action with empty
-/// arguments.
+/// The clients of this project restore the payload. A reader that starts in the middle of a turn may not have the call; then it has
+/// an action with a `call_id` and without payload. It shows the action without arguments, and must not treat it as an action with
+/// empty arguments.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct ActionRequested {
     /// The action. Set by the server.
@@ -1858,9 +2079,8 @@ pub struct ActionPolicyEvaluated {
 }
 /// ApprovalRequired records an approval request. It is committed before an approver is asked. Type `approval.required`.
 ///
-/// The action is the one with the event's `action_id`; its policy decision is the last one about this action in the log. Both are not
-/// written again; ListApprovals returns them with the approval.
-/// Next free number: 7.
+/// The action is the one with the event's `action_id`; its policy decision is the last one about this action in the log. Both are
+/// not written again; ListApprovals returns them with the approval. Next free number: 7.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ApprovalRequired {
     /// Identifies the approval. Set by the server. Format: UUIDv7.
@@ -2112,7 +2332,94 @@ pub mod delta {
         Output(::prost::alloc::string::String),
     }
 }
-/// Severity is the importance of an event for display and logs. Open: later versions may add values; an unknown value is read as info.
+/// TaskDescribed has the description of the task from now on. Type `task.described`.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct TaskDescribed {
+    /// The whole description. Set by the caller.
+    #[prost(message, optional, tag="1")]
+    pub description: ::core::option::Option<TaskDescription>,
+    /// Principal that changed it. Set by the server.
+    #[prost(string, tag="2")]
+    pub changed_by: ::prost::alloc::string::String,
+}
+/// TaskInputReplaced replaces all messages of a task that no run has worked on. Type `task.input_replaced`. `must_understand` is
+/// set.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct TaskInputReplaced {
+    /// The messages that the task has now. Set by the caller.
+    #[prost(message, repeated, tag="1")]
+    pub messages: ::prost::alloc::vec::Vec<Message>,
+    /// Principal that replaced them. Set by the server.
+    #[prost(string, tag="2")]
+    pub changed_by: ::prost::alloc::string::String,
+}
+/// TaskStartRequested starts a draft. Type `task.start_requested`. The task waits if other tasks block it.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct TaskStartRequested {
+    /// Principal that started it. Set by the server.
+    #[prost(string, tag="1")]
+    pub requested_by: ::prost::alloc::string::String,
+    /// Whether the work is done outside of the agent, and ends with CompleteTask or FailTask. Set by the caller.
+    #[prost(bool, tag="2")]
+    pub external: bool,
+}
+/// TaskPauseRequested records the request before the run pauses. Type `task.pause_requested`.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct TaskPauseRequested {
+    /// Reason, for people. Set by the caller.
+    #[prost(string, tag="1")]
+    pub reason: ::prost::alloc::string::String,
+    /// Principal that requested it. Set by the server.
+    #[prost(string, tag="2")]
+    pub requested_by: ::prost::alloc::string::String,
+}
+/// TaskPaused tells that the run has reached a point at which it can wait, and waits. Type `task.paused`.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct TaskPaused {
+}
+/// TaskResumed ends a pause, or takes back the request of one. Type `task.resumed`.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct TaskResumed {
+    /// Reason, for people. Set by the caller.
+    #[prost(string, tag="1")]
+    pub reason: ::prost::alloc::string::String,
+    /// Principal that requested it. Set by the server.
+    #[prost(string, tag="2")]
+    pub requested_by: ::prost::alloc::string::String,
+}
+/// TaskRetried begins a new turn of a task that has ended: its state is submitted again. Type `task.retried`. `must_understand` is
+/// set.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct TaskRetried {
+    /// State before. Set by the server.
+    #[prost(enumeration="TaskState", tag="1")]
+    pub previous_state: i32,
+    /// Reason, for people. Set by the caller.
+    #[prost(string, tag="2")]
+    pub reason: ::prost::alloc::string::String,
+    /// Principal that requested it. Set by the server.
+    #[prost(string, tag="3")]
+    pub requested_by: ::prost::alloc::string::String,
+    /// Number of the retry, from 1. Set by the server.
+    #[prost(int32, tag="4")]
+    pub retry: i32,
+}
+/// TaskLinked adds a link, or changes its reason. Type `task.linked`.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct TaskLinked {
+    /// The link. Set by the caller, and by the server for the kind BLOCKS.
+    #[prost(message, optional, tag="1")]
+    pub link: ::core::option::Option<TaskLink>,
+}
+/// TaskUnlinked removes a link. Type `task.unlinked`.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct TaskUnlinked {
+    /// The link that was removed. Set by the server.
+    #[prost(message, optional, tag="1")]
+    pub link: ::core::option::Option<TaskLink>,
+}
+/// Severity is the importance of an event for display and logs. Open: later versions may add values; an unknown value is read as
+/// info.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
 #[repr(i32)]
 pub enum Severity {
@@ -2162,6 +2469,10 @@ pub enum RunCause {
     Continued = 2,
     /// The previous run was lost, for instance because its process ended.
     Recovered = 3,
+    /// RetryTask: the task had ended.
+    Retried = 4,
+    /// The work is done outside of the agent.
+    External = 5,
 }
 impl RunCause {
     /// String value of the enum field names used in the ProtoBuf definition.
@@ -2174,6 +2485,8 @@ impl RunCause {
             Self::Submitted => "RUN_CAUSE_SUBMITTED",
             Self::Continued => "RUN_CAUSE_CONTINUED",
             Self::Recovered => "RUN_CAUSE_RECOVERED",
+            Self::Retried => "RUN_CAUSE_RETRIED",
+            Self::External => "RUN_CAUSE_EXTERNAL",
         }
     }
     /// Creates an enum from field names used in the ProtoBuf definition.
@@ -2183,6 +2496,8 @@ impl RunCause {
             "RUN_CAUSE_SUBMITTED" => Some(Self::Submitted),
             "RUN_CAUSE_CONTINUED" => Some(Self::Continued),
             "RUN_CAUSE_RECOVERED" => Some(Self::Recovered),
+            "RUN_CAUSE_RETRIED" => Some(Self::Retried),
+            "RUN_CAUSE_EXTERNAL" => Some(Self::External),
             _ => None,
         }
     }
@@ -3233,6 +3548,10 @@ pub enum ErrorReason {
     ThreadBusy = 63,
     /// The turn is not in the queue any more: it has started or ended. Read the session. gRPC code: FAILED_PRECONDITION.
     TurnNotQueued = 64,
+    /// The task has started, and the request is only for tasks that have not. Read the task. gRPC code: FAILED_PRECONDITION.
+    TaskStarted = 65,
+    /// The link would make a task wait for itself, or be a part of itself. Remove another link first. gRPC code: FAILED_PRECONDITION.
+    LinkCycle = 66,
 }
 impl ErrorReason {
     /// String value of the enum field names used in the ProtoBuf definition.
@@ -3306,6 +3625,8 @@ impl ErrorReason {
             Self::ThreadNotFound => "ERROR_REASON_THREAD_NOT_FOUND",
             Self::ThreadBusy => "ERROR_REASON_THREAD_BUSY",
             Self::TurnNotQueued => "ERROR_REASON_TURN_NOT_QUEUED",
+            Self::TaskStarted => "ERROR_REASON_TASK_STARTED",
+            Self::LinkCycle => "ERROR_REASON_LINK_CYCLE",
         }
     }
     /// Creates an enum from field names used in the ProtoBuf definition.
@@ -3376,6 +3697,8 @@ impl ErrorReason {
             "ERROR_REASON_THREAD_NOT_FOUND" => Some(Self::ThreadNotFound),
             "ERROR_REASON_THREAD_BUSY" => Some(Self::ThreadBusy),
             "ERROR_REASON_TURN_NOT_QUEUED" => Some(Self::TurnNotQueued),
+            "ERROR_REASON_TASK_STARTED" => Some(Self::TaskStarted),
+            "ERROR_REASON_LINK_CYCLE" => Some(Self::LinkCycle),
             _ => None,
         }
     }
@@ -3693,7 +4016,7 @@ pub struct Session {
     pub turn_count: i64,
 }
 /// Thread is an ordered part of a session: its turns run one after the other, unless they were submitted to run beside others.
-/// Next free number: 4.
+/// Next free number: 7.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Thread {
     /// Id, unique in the session. `default` is the thread of tasks that name none.
@@ -3705,9 +4028,18 @@ pub struct Thread {
     /// Time of its start, UTC, microseconds. Unset for `default`.
     #[prost(message, optional, tag="3")]
     pub create_time: ::core::option::Option<::prost_types::Timestamp>,
+    /// Thread that it is a branch of. Empty means that it began with an empty conversation.
+    #[prost(string, tag="4")]
+    pub from_thread_id: ::prost::alloc::string::String,
+    /// Last turn of that thread whose conversation it has. Empty with `from_thread_id` means all turns at the time of the branch.
+    #[prost(string, tag="5")]
+    pub from_turn_id: ::prost::alloc::string::String,
+    /// Number of rollbacks so far.
+    #[prost(int32, tag="6")]
+    pub rollback_count: i32,
 }
 /// Turn is one input and the work on it, until the task has ended or waits for the next input. The work is in the log of its task.
-/// Next free number: 12.
+/// Next free number: 13.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Turn {
     /// Id, unique in the session.
@@ -3743,10 +4075,12 @@ pub struct Turn {
     /// Policy with which it was submitted.
     #[prost(enumeration="WhenBusy", tag="11")]
     pub when_busy: i32,
+    /// Whether the thread was rolled back to before this turn: its conversation does not have it.
+    #[prost(bool, tag="12")]
+    pub rolled_back: bool,
 }
-/// SessionEvent is one immutable fact in a session's own log. The rules of RunEvent apply. What happens inside a turn is in the log of
-/// its task.
-/// Fields 1 to 15 are the envelope; payload kinds have numbers from 16. Next free number of the envelope: 3.
+/// SessionEvent is one immutable fact in a session's own log. The rules of RunEvent apply. What happens inside a turn is in the log
+/// of its task. Fields 1 to 15 are the envelope; payload kinds have numbers from 16. Next free number of the envelope: 3.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct SessionEvent {
     /// Position among all events of the session and of its tasks, from 1, without gaps. Set by the store.
@@ -3756,7 +4090,7 @@ pub struct SessionEvent {
     #[prost(message, optional, tag="2")]
     pub create_time: ::core::option::Option<::prost_types::Timestamp>,
     /// The fact.
-    #[prost(oneof="session_event::Payload", tags="16, 17, 18, 19, 20, 21, 22")]
+    #[prost(oneof="session_event::Payload", tags="16, 17, 18, 19, 20, 21, 22, 23, 24")]
     pub payload: ::core::option::Option<session_event::Payload>,
 }
 /// Nested message and enum types in `SessionEvent`.
@@ -3785,6 +4119,12 @@ pub mod session_event {
         /// A turn ended.
         #[prost(message, tag="22")]
         TurnEnded(super::TurnEnded),
+        /// A thread went back to before a turn.
+        #[prost(message, tag="23")]
+        ThreadRolledBack(super::ThreadRolledBack),
+        /// An input was added to a queued turn.
+        #[prost(message, tag="24")]
+        TurnMerged(super::TurnMerged),
     }
 }
 /// SessionCreated is the first event of a session.
@@ -3819,6 +4159,12 @@ pub struct ThreadStarted {
     /// As in Thread.
     #[prost(string, tag="2")]
     pub title: ::prost::alloc::string::String,
+    /// As in Thread.
+    #[prost(string, tag="3")]
+    pub from_thread_id: ::prost::alloc::string::String,
+    /// As in Thread. Set by the server, also if the request has none and the thread has turns.
+    #[prost(string, tag="4")]
+    pub from_turn_id: ::prost::alloc::string::String,
 }
 /// TurnSubmitted adds a turn.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -3872,6 +4218,30 @@ pub struct TurnEnded {
     #[prost(string, tag="3")]
     pub reason: ::prost::alloc::string::String,
 }
+/// ThreadRolledBack takes turns out of the conversation of a thread. Their logs stay.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ThreadRolledBack {
+    /// The thread.
+    #[prost(string, tag="1")]
+    pub thread_id: ::prost::alloc::string::String,
+    /// First turn that is rolled back. All turns of the thread that were submitted after it, and before this event, are too, except
+    /// turns that wait in the queue.
+    #[prost(string, tag="2")]
+    pub turn_id: ::prost::alloc::string::String,
+    /// Reason, for people. May be empty.
+    #[prost(string, tag="3")]
+    pub reason: ::prost::alloc::string::String,
+}
+/// TurnMerged adds an input to a queued turn. The input is in the log of that turn's task.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct TurnMerged {
+    /// Id with which the input was submitted. It is another name of the turn.
+    #[prost(string, tag="1")]
+    pub turn_id: ::prost::alloc::string::String,
+    /// The turn.
+    #[prost(string, tag="2")]
+    pub into_turn_id: ::prost::alloc::string::String,
+}
 /// TurnState is the state of a turn. Open: later versions may add values; an unknown value is shown, and read as active.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
 #[repr(i32)]
@@ -3923,6 +4293,10 @@ pub enum WhenBusy {
     Interrupt = 3,
     /// The turn starts at once, beside the active ones. Tasks that are sent with a `session_id` have this policy.
     Start = 4,
+    /// The active turns are canceled and rolled back, and the turn is the next one to start: its conversation does not have them.
+    Rollback = 5,
+    /// The input is added to the last turn in the queue of the thread, which is returned. Without a queue: as enqueue.
+    Merge = 6,
 }
 impl WhenBusy {
     /// String value of the enum field names used in the ProtoBuf definition.
@@ -3936,6 +4310,8 @@ impl WhenBusy {
             Self::Reject => "WHEN_BUSY_REJECT",
             Self::Interrupt => "WHEN_BUSY_INTERRUPT",
             Self::Start => "WHEN_BUSY_START",
+            Self::Rollback => "WHEN_BUSY_ROLLBACK",
+            Self::Merge => "WHEN_BUSY_MERGE",
         }
     }
     /// Creates an enum from field names used in the ProtoBuf definition.
@@ -3946,6 +4322,8 @@ impl WhenBusy {
             "WHEN_BUSY_REJECT" => Some(Self::Reject),
             "WHEN_BUSY_INTERRUPT" => Some(Self::Interrupt),
             "WHEN_BUSY_START" => Some(Self::Start),
+            "WHEN_BUSY_ROLLBACK" => Some(Self::Rollback),
+            "WHEN_BUSY_MERGE" => Some(Self::Merge),
             _ => None,
         }
     }
@@ -4057,6 +4435,12 @@ pub struct StartThreadRequest {
     /// As in Thread. Set by the caller.
     #[prost(string, tag="3")]
     pub title: ::prost::alloc::string::String,
+    /// Thread of the same session to branch from. Set by the caller. Empty means an empty conversation.
+    #[prost(string, tag="4")]
+    pub from_thread_id: ::prost::alloc::string::String,
+    /// Last turn of that thread to include. Set by the caller. Empty means the last turn that has ended.
+    #[prost(string, tag="5")]
+    pub from_turn_id: ::prost::alloc::string::String,
 }
 /// StartThreadResponse carries the thread.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -4074,8 +4458,8 @@ pub struct SubmitTurnRequest {
     /// The thread. Set by the caller. Empty means `default`.
     #[prost(string, tag="2")]
     pub thread_id: ::prost::alloc::string::String,
-    /// Id of the turn, and its idempotency key. 1 to 128 bytes, printable. Set by the caller. Empty means that the server generates it,
-    /// and that a repetition is another turn.
+    /// Id of the turn, and its idempotency key. 1 to 128 bytes, printable. Set by the caller. Empty means that the server generates
+    /// it, and that a repetition is another turn.
     #[prost(string, tag="3")]
     pub turn_id: ::prost::alloc::string::String,
     /// The input. `task_id`, `target`, `expected_sequence` and `session_id` must be empty. Set by the caller. Required.
@@ -4216,6 +4600,1119 @@ pub struct SessionSegment {
     /// Task of `events`.
     #[prost(string, tag="4")]
     pub task_id: ::prost::alloc::string::String,
+}
+/// DeleteSessionRequest names the session.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct DeleteSessionRequest {
+    /// The session. Set by the caller. Required.
+    #[prost(string, tag="1")]
+    pub session_id: ::prost::alloc::string::String,
+}
+/// DeleteSessionResponse has what was deleted.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct DeleteSessionResponse {
+    /// Number of threads, with `default`. Set by the server.
+    #[prost(int64, tag="1")]
+    pub thread_count: i64,
+    /// Number of turns. Set by the server.
+    #[prost(int64, tag="2")]
+    pub turn_count: i64,
+    /// Number of tasks. Set by the server.
+    #[prost(int64, tag="3")]
+    pub task_count: i64,
+    /// Number of events of these tasks. Set by the server.
+    #[prost(int64, tag="4")]
+    pub event_count: i64,
+    /// Stores of the agent's state, each with the number of items or messages that it had. Set by the server.
+    #[prost(message, repeated, tag="5")]
+    pub states: ::prost::alloc::vec::Vec<DeletedState>,
+}
+/// DeletedState names a store and what was deleted from it.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct DeletedState {
+    /// Name of the store, as in StateStoreReport. Set by the server.
+    #[prost(string, tag="1")]
+    pub name: ::prost::alloc::string::String,
+    /// Number of messages and items. Set by the server.
+    #[prost(int64, tag="2")]
+    pub count: i64,
+}
+/// UpdateQueuedTurnRequest has the new input.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct UpdateQueuedTurnRequest {
+    /// The session. Set by the caller. Required.
+    #[prost(string, tag="1")]
+    pub session_id: ::prost::alloc::string::String,
+    /// The turn. Set by the caller. Required.
+    #[prost(string, tag="2")]
+    pub turn_id: ::prost::alloc::string::String,
+    /// The messages that replace those of the turn, at least one and at most 1,000. Set by the caller. Required.
+    #[prost(message, repeated, tag="3")]
+    pub messages: ::prost::alloc::vec::Vec<Message>,
+}
+/// UpdateQueuedTurnResponse carries the turn.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct UpdateQueuedTurnResponse {
+    /// The turn. Set by the server.
+    #[prost(message, optional, tag="1")]
+    pub turn: ::core::option::Option<Turn>,
+}
+/// RollbackThreadRequest names the turn to go back to.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct RollbackThreadRequest {
+    /// The session. Set by the caller. Required.
+    #[prost(string, tag="1")]
+    pub session_id: ::prost::alloc::string::String,
+    /// The first turn that is rolled back. Set by the caller. Required.
+    #[prost(string, tag="2")]
+    pub turn_id: ::prost::alloc::string::String,
+    /// Reason, for people. Set by the caller. At most 1,000 characters.
+    #[prost(string, tag="3")]
+    pub reason: ::prost::alloc::string::String,
+}
+/// RollbackThreadResponse carries the thread.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct RollbackThreadResponse {
+    /// The thread after the call. Set by the server.
+    #[prost(message, optional, tag="1")]
+    pub thread: ::core::option::Option<Thread>,
+    /// Number of turns that this call rolled back. Set by the server.
+    #[prost(int64, tag="2")]
+    pub turn_count: i64,
+}
+/// ResumeThreadRequest names the thread.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ResumeThreadRequest {
+    /// The session. Set by the caller. Required.
+    #[prost(string, tag="1")]
+    pub session_id: ::prost::alloc::string::String,
+    /// The thread. Set by the caller. Empty means `default`.
+    #[prost(string, tag="2")]
+    pub thread_id: ::prost::alloc::string::String,
+    /// Reason, for people. Set by the caller. At most 1,000 characters.
+    #[prost(string, tag="3")]
+    pub reason: ::prost::alloc::string::String,
+}
+/// ResumeThreadResponse carries the state of the thread.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ResumeThreadResponse {
+    /// Active turns whose pause has ended with this call. Set by the server.
+    #[prost(message, repeated, tag="1")]
+    pub resumed: ::prost::alloc::vec::Vec<Turn>,
+    /// Turns that are active or in the queue. Set by the server.
+    #[prost(message, repeated, tag="2")]
+    pub open_turns: ::prost::alloc::vec::Vec<Turn>,
+    /// The turn whose task waits for input. Unset if there is none. Set by the server.
+    #[prost(message, optional, tag="3")]
+    pub waiting_turn: ::core::option::Option<Turn>,
+}
+/// StreamRuntimeEventsRequest names the session and the position of the reader.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct StreamRuntimeEventsRequest {
+    /// The session. Set by the caller. Required.
+    #[prost(string, tag="1")]
+    pub session_id: ::prost::alloc::string::String,
+    /// `sequence` of the last event that the caller has. Set by the caller. 0 means all events.
+    #[prost(int64, tag="2")]
+    pub after_sequence: i64,
+    /// End the stream after the last event that exists at the time of the call. Set by the caller. Default: it does not end by itself.
+    #[prost(bool, tag="3")]
+    pub stop_at_end: bool,
+}
+/// StreamRuntimeEventsResponse carries the next events.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct StreamRuntimeEventsResponse {
+    /// Events in order. Set by the server.
+    #[prost(message, repeated, tag="1")]
+    pub events: ::prost::alloc::vec::Vec<RuntimeEvent>,
+}
+/// RuntimeEvent is an event of the Agent Runtime contract. Ids that do not apply are empty. Set by the server.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct RuntimeEvent {
+    /// Type, for instance `turn.started`.
+    #[prost(string, tag="1")]
+    pub r#type: ::prost::alloc::string::String,
+    /// Identifies the event.
+    #[prost(string, tag="2")]
+    pub event_id: ::prost::alloc::string::String,
+    /// Version of the contract's schema that the event follows.
+    #[prost(string, tag="3")]
+    pub schema_version: ::prost::alloc::string::String,
+    /// Position in the stream, ascending, with gaps.
+    #[prost(int64, tag="4")]
+    pub sequence: i64,
+    /// Time of the fact, UTC, microseconds.
+    #[prost(message, optional, tag="5")]
+    pub timestamp: ::core::option::Option<::prost_types::Timestamp>,
+    /// Installation that made the event.
+    #[prost(string, tag="6")]
+    pub runtime_id: ::prost::alloc::string::String,
+    /// Session.
+    #[prost(string, tag="7")]
+    pub session_id: ::prost::alloc::string::String,
+    /// Thread.
+    #[prost(string, tag="8")]
+    pub thread_id: ::prost::alloc::string::String,
+    /// Turn.
+    #[prost(string, tag="9")]
+    pub turn_id: ::prost::alloc::string::String,
+    /// Task.
+    #[prost(string, tag="10")]
+    pub task_id: ::prost::alloc::string::String,
+    /// Run.
+    #[prost(string, tag="11")]
+    pub run_id: ::prost::alloc::string::String,
+    /// Attempt.
+    #[prost(string, tag="12")]
+    pub attempt_id: ::prost::alloc::string::String,
+    /// Step.
+    #[prost(string, tag="13")]
+    pub step_id: ::prost::alloc::string::String,
+    /// Tool call.
+    #[prost(string, tag="14")]
+    pub tool_call_id: ::prost::alloc::string::String,
+    /// Pending decision of a person or a policy.
+    #[prost(string, tag="15")]
+    pub action_id: ::prost::alloc::string::String,
+    /// Artifact.
+    #[prost(string, tag="16")]
+    pub artifact_id: ::prost::alloc::string::String,
+    /// Trace.
+    #[prost(string, tag="17")]
+    pub trace_id: ::prost::alloc::string::String,
+    /// Span.
+    #[prost(string, tag="18")]
+    pub span_id: ::prost::alloc::string::String,
+    /// The whole event in the JSON of the contract: an object with the fields above in camelCase, all others, and `payload`.
+    #[prost(string, tag="19")]
+    pub event_json: ::prost::alloc::string::String,
+}
+/// Gap is a part of a snapshot without a current value.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Gap {
+    /// Name of the field, or of a part of the contract that has no field, for instance `sandbox`.
+    #[prost(string, tag="1")]
+    pub part: ::prost::alloc::string::String,
+    /// Why.
+    #[prost(enumeration="Availability", tag="2")]
+    pub availability: i32,
+    /// Explanation for people. May be empty.
+    #[prost(string, tag="3")]
+    pub reason: ::prost::alloc::string::String,
+}
+/// TaskAttempt is one run of a task.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct TaskAttempt {
+    /// The run.
+    #[prost(string, tag="1")]
+    pub run_id: ::prost::alloc::string::String,
+    /// Number of the run in its task, from 1.
+    #[prost(int32, tag="2")]
+    pub attempt: i32,
+    /// Cause of the run.
+    #[prost(enumeration="RunCause", tag="3")]
+    pub cause: i32,
+    /// State of the task at the end of the run; working while it runs.
+    #[prost(enumeration="TaskState", tag="4")]
+    pub state: i32,
+    /// Status of the attempt in detail.
+    #[prost(enumeration="TaskStatus", tag="5")]
+    pub status: i32,
+    /// Process that executes the run. Unset means unknown.
+    #[prost(message, optional, tag="6")]
+    pub worker: ::core::option::Option<Worker>,
+    /// Begin of the run, UTC, microseconds.
+    #[prost(message, optional, tag="7")]
+    pub start_time: ::core::option::Option<::prost_types::Timestamp>,
+    /// End of the run, UTC, microseconds. Unset before.
+    #[prost(message, optional, tag="8")]
+    pub end_time: ::core::option::Option<::prost_types::Timestamp>,
+    /// Failure of the run. Unset means none.
+    #[prost(message, optional, tag="9")]
+    pub failure: ::core::option::Option<Failure>,
+    /// Sequence of the first event of the run.
+    #[prost(int64, tag="10")]
+    pub first_sequence: i64,
+}
+/// LinkedTask is a link of a task, with the state of the other task.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct LinkedTask {
+    /// The link.
+    #[prost(message, optional, tag="1")]
+    pub link: ::core::option::Option<TaskLink>,
+    /// State of the other task. Unset for links to something else, and for a task that is not in the store any more.
+    #[prost(enumeration="TaskState", tag="2")]
+    pub state: i32,
+}
+/// TaskSnapshot is a task with everything around its work; Task has the work itself.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct TaskSnapshot {
+    /// The task.
+    #[prost(string, tag="1")]
+    pub task_id: ::prost::alloc::string::String,
+    /// Sequence of the last event that this snapshot reflects.
+    #[prost(int64, tag="2")]
+    pub sequence: i64,
+    /// Status in detail.
+    #[prost(enumeration="TaskStatus", tag="3")]
+    pub status: i32,
+    /// Why it has this status, for people. May be empty.
+    #[prost(string, tag="4")]
+    pub status_reason: ::prost::alloc::string::String,
+    /// State in the lifecycle.
+    #[prost(enumeration="TaskState", tag="5")]
+    pub state: i32,
+    /// Description. Unset means that none was set.
+    #[prost(message, optional, tag="6")]
+    pub description: ::core::option::Option<TaskDescription>,
+    /// Metadata of the task, a JSON object. Empty means none.
+    #[prost(string, tag="7")]
+    pub metadata_json: ::prost::alloc::string::String,
+    /// Session of the task.
+    #[prost(string, tag="8")]
+    pub session_id: ::prost::alloc::string::String,
+    /// Thread. Empty means `default`.
+    #[prost(string, tag="9")]
+    pub thread_id: ::prost::alloc::string::String,
+    /// Agent that executes the task.
+    #[prost(string, tag="10")]
+    pub agent_name: ::prost::alloc::string::String,
+    /// Principal that owns it.
+    #[prost(string, tag="11")]
+    pub owner: ::prost::alloc::string::String,
+    /// Creation time, UTC, microseconds.
+    #[prost(message, optional, tag="12")]
+    pub create_time: ::core::option::Option<::prost_types::Timestamp>,
+    /// Time of the last event, UTC, microseconds.
+    #[prost(message, optional, tag="13")]
+    pub update_time: ::core::option::Option<::prost_types::Timestamp>,
+    /// Begin of the first run, UTC, microseconds. Unset before.
+    #[prost(message, optional, tag="14")]
+    pub start_time: ::core::option::Option<::prost_types::Timestamp>,
+    /// Time at which it ended, UTC, microseconds. Unset before.
+    #[prost(message, optional, tag="15")]
+    pub end_time: ::core::option::Option<::prost_types::Timestamp>,
+    /// Latest run. Empty before the first one.
+    #[prost(string, tag="16")]
+    pub run_id: ::prost::alloc::string::String,
+    /// The newest attempts, oldest first, at most 100.
+    #[prost(message, repeated, tag="17")]
+    pub attempts: ::prost::alloc::vec::Vec<TaskAttempt>,
+    /// Number of all attempts.
+    #[prost(int32, tag="18")]
+    pub attempt_count: i32,
+    /// Number of retries.
+    #[prost(int32, tag="19")]
+    pub retry_count: i32,
+    /// Links, oldest first.
+    #[prost(message, repeated, tag="20")]
+    pub links: ::prost::alloc::vec::Vec<LinkedTask>,
+    /// Approvals that are pending, oldest first.
+    #[prost(string, repeated, tag="21")]
+    pub pending_approvals: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// Latest reported progress. Unset means none.
+    #[prost(message, optional, tag="22")]
+    pub progress: ::core::option::Option<TaskProgress>,
+    /// Failure of a failed or rejected task. Unset otherwise.
+    #[prost(message, optional, tag="23")]
+    pub failure: ::core::option::Option<Failure>,
+    /// Reason of the cancellation. Empty otherwise.
+    #[prost(string, tag="24")]
+    pub cancel_reason: ::prost::alloc::string::String,
+    /// Number of messages.
+    #[prost(int32, tag="25")]
+    pub message_count: i32,
+    /// Number of artifacts.
+    #[prost(int32, tag="26")]
+    pub artifact_count: i32,
+    /// Usage so far, including delegated work. Unset means none.
+    #[prost(message, optional, tag="27")]
+    pub usage: ::core::option::Option<Usage>,
+    /// Delivery of its events to webhooks.
+    #[prost(enumeration="DeliveryState", tag="28")]
+    pub delivery: i32,
+    /// Whether the work is done outside of the agent.
+    #[prost(bool, tag="29")]
+    pub external: bool,
+    /// Parts without a value.
+    #[prost(message, repeated, tag="30")]
+    pub gaps: ::prost::alloc::vec::Vec<Gap>,
+}
+/// ThreadSnapshot is one thread of a session.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ThreadSnapshot {
+    /// Session.
+    #[prost(string, tag="1")]
+    pub session_id: ::prost::alloc::string::String,
+    /// The thread.
+    #[prost(message, optional, tag="2")]
+    pub thread: ::core::option::Option<Thread>,
+    /// Position of the session that this snapshot reflects.
+    #[prost(int64, tag="3")]
+    pub position: i64,
+    /// Status.
+    #[prost(enumeration="ThreadStatus", tag="4")]
+    pub status: i32,
+    /// Why it has this status, for people. May be empty.
+    #[prost(string, tag="5")]
+    pub status_reason: ::prost::alloc::string::String,
+    /// Active turns, oldest first.
+    #[prost(message, repeated, tag="6")]
+    pub active_turns: ::prost::alloc::vec::Vec<Turn>,
+    /// Queued turns, in the order in which they will start.
+    #[prost(message, repeated, tag="7")]
+    pub queued_turns: ::prost::alloc::vec::Vec<Turn>,
+    /// The turn whose task waits for input. Unset if there is none.
+    #[prost(message, optional, tag="8")]
+    pub waiting_turn: ::core::option::Option<Turn>,
+    /// The newest turns, oldest first, at most 20.
+    #[prost(message, repeated, tag="9")]
+    pub recent_turns: ::prost::alloc::vec::Vec<Turn>,
+    /// Last turn that has ended. Unset if there is none.
+    #[prost(message, optional, tag="10")]
+    pub last_outcome: ::core::option::Option<Turn>,
+    /// Pending approvals of its open turns, oldest first, at most 100.
+    #[prost(message, repeated, tag="11")]
+    pub pending_approvals: ::prost::alloc::vec::Vec<Approval>,
+    /// Snapshots of the tasks of its open turns, without links and attempts, at most 100.
+    #[prost(message, repeated, tag="12")]
+    pub open_tasks: ::prost::alloc::vec::Vec<TaskSnapshot>,
+    /// Context of the latest model call of its latest turn. Unset if there is none.
+    #[prost(message, optional, tag="13")]
+    pub context: ::core::option::Option<ContextBoundarySnapshot>,
+    /// Parts without a value.
+    #[prost(message, repeated, tag="14")]
+    pub gaps: ::prost::alloc::vec::Vec<Gap>,
+}
+/// SessionSnapshot is a session with its threads.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct SessionSnapshot {
+    /// The session. `position` is the position that this snapshot reflects.
+    #[prost(message, optional, tag="1")]
+    pub session: ::core::option::Option<Session>,
+    /// The threads with open turns, then the others, at most 100. Their `open_tasks`, `context` and `recent_turns` are empty.
+    #[prost(message, repeated, tag="2")]
+    pub threads: ::prost::alloc::vec::Vec<ThreadSnapshot>,
+    /// The newest turns of all threads, oldest first, at most 50.
+    #[prost(message, repeated, tag="3")]
+    pub recent_turns: ::prost::alloc::vec::Vec<Turn>,
+    /// Token for older turns, for GetSession. Empty if there are none.
+    #[prost(string, tag="4")]
+    pub next_page_token: ::prost::alloc::string::String,
+    /// Pending approvals of its open turns, oldest first, at most 100.
+    #[prost(message, repeated, tag="5")]
+    pub pending_approvals: ::prost::alloc::vec::Vec<Approval>,
+    /// Artifacts of the newest turns, newest first, at most 20.
+    #[prost(message, repeated, tag="6")]
+    pub recent_artifacts: ::prost::alloc::vec::Vec<ArtifactSummary>,
+    /// Parts without a value.
+    #[prost(message, repeated, tag="7")]
+    pub gaps: ::prost::alloc::vec::Vec<Gap>,
+}
+/// QueuedTurn is a turn in a queue.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct QueuedTurn {
+    /// The turn.
+    #[prost(message, optional, tag="1")]
+    pub turn: ::core::option::Option<Turn>,
+    /// Place in the queue, from 1.
+    #[prost(int32, tag="2")]
+    pub place: i32,
+    /// First 200 characters of the text of its input.
+    #[prost(string, tag="3")]
+    pub preview: ::prost::alloc::string::String,
+}
+/// QueueSnapshot has the queues of a session, or of one thread.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct QueueSnapshot {
+    /// Session.
+    #[prost(string, tag="1")]
+    pub session_id: ::prost::alloc::string::String,
+    /// Position of the session that this snapshot reflects.
+    #[prost(int64, tag="2")]
+    pub position: i64,
+    /// Queued turns: by thread, then in the order in which they will start.
+    #[prost(message, repeated, tag="3")]
+    pub queued_turns: ::prost::alloc::vec::Vec<QueuedTurn>,
+    /// For each thread with a queue: what its first turn waits for.
+    #[prost(message, repeated, tag="4")]
+    pub holds: ::prost::alloc::vec::Vec<QueueHold>,
+}
+/// QueueHold tells what the queue of a thread waits for.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct QueueHold {
+    /// Thread.
+    #[prost(string, tag="1")]
+    pub thread_id: ::prost::alloc::string::String,
+    /// The active turns, or the turn whose task waits for input.
+    #[prost(message, repeated, tag="2")]
+    pub turns: ::prost::alloc::vec::Vec<Turn>,
+    /// Whether the queue waits for input: it continues after an answer, or after a cancellation.
+    #[prost(bool, tag="3")]
+    pub waits_for_input: bool,
+}
+/// ToolInventorySnapshot has the tools that the caller can use now.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ToolInventorySnapshot {
+    /// Time of the snapshot, UTC, microseconds. Tools are settings of the agent, and have no position in a log.
+    #[prost(message, optional, tag="1")]
+    pub snapshot_time: ::core::option::Option<::prost_types::Timestamp>,
+    /// The tools, ordered by name.
+    #[prost(message, repeated, tag="2")]
+    pub tools: ::prost::alloc::vec::Vec<ToolInventoryEntry>,
+    /// Parts without a value.
+    #[prost(message, repeated, tag="3")]
+    pub gaps: ::prost::alloc::vec::Vec<Gap>,
+}
+/// ToolInventoryEntry is a tool of an inventory.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ToolInventoryEntry {
+    /// The tool. `effect` is that of the agent's policy for this caller.
+    #[prost(message, optional, tag="1")]
+    pub tool: ::core::option::Option<Tool>,
+    /// Where it runs: `local`, `mcp:NAME` for a tool of an MCP server, or `agent:NAME` for a peer.
+    #[prost(string, tag="2")]
+    pub runtime_owner: ::prost::alloc::string::String,
+}
+/// ContextBoundarySnapshot is the context of the latest model call of a task.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ContextBoundarySnapshot {
+    /// Task.
+    #[prost(string, tag="1")]
+    pub task_id: ::prost::alloc::string::String,
+    /// Sequence of the last event of the task that this snapshot reflects.
+    #[prost(int64, tag="2")]
+    pub sequence: i64,
+    /// Sequence of the event `context.prepared`. 0 if there was no model call.
+    #[prost(int64, tag="3")]
+    pub prepared_sequence: i64,
+    /// The estimate of that prompt. Unset if there was no model call.
+    #[prost(message, optional, tag="4")]
+    pub manifest: ::core::option::Option<ContextManifest>,
+    /// Step of the inference loop, from 1.
+    #[prost(int32, tag="5")]
+    pub step: i32,
+    /// Compactions in the task, oldest first, the newest 20.
+    #[prost(message, repeated, tag="6")]
+    pub compactions: ::prost::alloc::vec::Vec<CompactionSummary>,
+    /// Parts without a value.
+    #[prost(message, repeated, tag="7")]
+    pub gaps: ::prost::alloc::vec::Vec<Gap>,
+}
+/// CompactionSummary is one compaction of a conversation.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct CompactionSummary {
+    /// Sequence of its event.
+    #[prost(int64, tag="1")]
+    pub sequence: i64,
+    /// Time, UTC, microseconds.
+    #[prost(message, optional, tag="2")]
+    pub create_time: ::core::option::Option<::prost_types::Timestamp>,
+    /// The event.
+    #[prost(message, optional, tag="3")]
+    pub compacted: ::core::option::Option<ContextCompacted>,
+}
+/// ArtifactSummary is an artifact without its content.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ArtifactSummary {
+    /// Task that has it.
+    #[prost(string, tag="1")]
+    pub task_id: ::prost::alloc::string::String,
+    /// The artifact.
+    #[prost(string, tag="2")]
+    pub artifact_id: ::prost::alloc::string::String,
+    /// Kind, name, URI and media type, as in Artifact.
+    #[prost(string, tag="3")]
+    pub kind: ::prost::alloc::string::String,
+    /// As in Artifact.
+    #[prost(string, tag="4")]
+    pub name: ::prost::alloc::string::String,
+    /// As in Artifact.
+    #[prost(string, tag="5")]
+    pub uri: ::prost::alloc::string::String,
+    /// As in Artifact.
+    #[prost(string, tag="6")]
+    pub media_type: ::prost::alloc::string::String,
+    /// As in Artifact.
+    #[prost(string, tag="7")]
+    pub action_id: ::prost::alloc::string::String,
+    /// Number of its parts.
+    #[prost(int32, tag="8")]
+    pub part_count: i32,
+    /// Approximate size of its content in bytes.
+    #[prost(int64, tag="9")]
+    pub size: i64,
+    /// First 200 characters of its text. May be empty.
+    #[prost(string, tag="10")]
+    pub preview: ::prost::alloc::string::String,
+    /// Creation time, UTC, microseconds.
+    #[prost(message, optional, tag="11")]
+    pub create_time: ::core::option::Option<::prost_types::Timestamp>,
+}
+/// ArtifactsSnapshot has the artifacts of a task.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ArtifactsSnapshot {
+    /// Task.
+    #[prost(string, tag="1")]
+    pub task_id: ::prost::alloc::string::String,
+    /// Sequence of the last event of the task that this snapshot reflects.
+    #[prost(int64, tag="2")]
+    pub sequence: i64,
+    /// The artifacts, oldest first.
+    #[prost(message, repeated, tag="3")]
+    pub artifacts: ::prost::alloc::vec::Vec<ArtifactSummary>,
+    /// Parts without a value.
+    #[prost(message, repeated, tag="4")]
+    pub gaps: ::prost::alloc::vec::Vec<Gap>,
+}
+/// ActionCount counts actions of a task.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ActionCount {
+    /// Kind of the actions, for instance `tool.call`.
+    #[prost(string, tag="1")]
+    pub kind: ::prost::alloc::string::String,
+    /// Outcome. Unspecified counts those that have not ended.
+    #[prost(enumeration="ActionOutcome", tag="2")]
+    pub outcome: i32,
+    /// Their number.
+    #[prost(int64, tag="3")]
+    pub count: i64,
+}
+/// EvidenceSnapshot tells what the log of a task proves.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct EvidenceSnapshot {
+    /// Task.
+    #[prost(string, tag="1")]
+    pub task_id: ::prost::alloc::string::String,
+    /// Sequence of the last event of the task that this snapshot reflects.
+    #[prost(int64, tag="2")]
+    pub sequence: i64,
+    /// Trace of the latest run. Empty means none.
+    #[prost(string, tag="3")]
+    pub trace_id: ::prost::alloc::string::String,
+    /// Runs with a report, oldest first, the newest 100: see GetRunReport.
+    #[prost(string, repeated, tag="4")]
+    pub run_ids: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// Actions by kind and outcome.
+    #[prost(message, repeated, tag="5")]
+    pub actions: ::prost::alloc::vec::Vec<ActionCount>,
+    /// Approvals that were granted, denied, and have expired.
+    #[prost(int64, tag="6")]
+    pub approvals_granted: i64,
+    /// As above.
+    #[prost(int64, tag="7")]
+    pub approvals_denied: i64,
+    /// As above.
+    #[prost(int64, tag="8")]
+    pub approvals_expired: i64,
+    /// Policy decisions by effect.
+    #[prost(message, repeated, tag="9")]
+    pub policy_decisions: ::prost::alloc::vec::Vec<PolicyCount>,
+    /// Links of the kind EVIDENCE.
+    #[prost(message, repeated, tag="10")]
+    pub links: ::prost::alloc::vec::Vec<TaskLink>,
+    /// Parts without a value.
+    #[prost(message, repeated, tag="11")]
+    pub gaps: ::prost::alloc::vec::Vec<Gap>,
+}
+/// PolicyCount counts policy decisions.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct PolicyCount {
+    /// Effect.
+    #[prost(enumeration="PolicyEffect", tag="1")]
+    pub effect: i32,
+    /// Their number.
+    #[prost(int64, tag="2")]
+    pub count: i64,
+}
+/// Availability tells why a part of a snapshot has no value. Open: later versions may add values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum Availability {
+    /// Not set; never sent.
+    Unspecified = 0,
+    /// It may exist, but the log does not have it.
+    Unknown = 1,
+    /// This agent does not record it.
+    Unavailable = 2,
+    /// The value is of an earlier position.
+    Stale = 3,
+    /// The caller may not see it.
+    Blocked = 4,
+}
+impl Availability {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Unspecified => "AVAILABILITY_UNSPECIFIED",
+            Self::Unknown => "AVAILABILITY_UNKNOWN",
+            Self::Unavailable => "AVAILABILITY_UNAVAILABLE",
+            Self::Stale => "AVAILABILITY_STALE",
+            Self::Blocked => "AVAILABILITY_BLOCKED",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "AVAILABILITY_UNSPECIFIED" => Some(Self::Unspecified),
+            "AVAILABILITY_UNKNOWN" => Some(Self::Unknown),
+            "AVAILABILITY_UNAVAILABLE" => Some(Self::Unavailable),
+            "AVAILABILITY_STALE" => Some(Self::Stale),
+            "AVAILABILITY_BLOCKED" => Some(Self::Blocked),
+            _ => None,
+        }
+    }
+}
+/// DeliveryState is the state of the delivery of a task's events to webhooks. Open: later versions may add values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum DeliveryState {
+    /// Not set; never sent.
+    Unspecified = 0,
+    /// The task has no webhook.
+    NotApplicable = 1,
+    /// Events wait for their delivery.
+    Pending = 2,
+    /// All events so far are delivered.
+    Delivered = 3,
+    /// A delivery failed, and is not repeated.
+    Failed = 4,
+}
+impl DeliveryState {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Unspecified => "DELIVERY_STATE_UNSPECIFIED",
+            Self::NotApplicable => "DELIVERY_STATE_NOT_APPLICABLE",
+            Self::Pending => "DELIVERY_STATE_PENDING",
+            Self::Delivered => "DELIVERY_STATE_DELIVERED",
+            Self::Failed => "DELIVERY_STATE_FAILED",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "DELIVERY_STATE_UNSPECIFIED" => Some(Self::Unspecified),
+            "DELIVERY_STATE_NOT_APPLICABLE" => Some(Self::NotApplicable),
+            "DELIVERY_STATE_PENDING" => Some(Self::Pending),
+            "DELIVERY_STATE_DELIVERED" => Some(Self::Delivered),
+            "DELIVERY_STATE_FAILED" => Some(Self::Failed),
+            _ => None,
+        }
+    }
+}
+/// ThreadStatus is the status of a thread. Open: later versions may add values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum ThreadStatus {
+    /// Not set; never sent.
+    Unspecified = 0,
+    /// It has no open turn, and had none.
+    Idle = 1,
+    /// Turns wait, and none is active.
+    Queued = 2,
+    /// A turn is active.
+    Running = 3,
+    /// Its active turn is paused or waits for an approval, or its task waits for input.
+    Blocked = 4,
+    /// Its last turn completed.
+    Completed = 5,
+    /// Its last turn failed.
+    Failed = 6,
+    /// Its last turn was canceled.
+    Cancelled = 7,
+}
+impl ThreadStatus {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Unspecified => "THREAD_STATUS_UNSPECIFIED",
+            Self::Idle => "THREAD_STATUS_IDLE",
+            Self::Queued => "THREAD_STATUS_QUEUED",
+            Self::Running => "THREAD_STATUS_RUNNING",
+            Self::Blocked => "THREAD_STATUS_BLOCKED",
+            Self::Completed => "THREAD_STATUS_COMPLETED",
+            Self::Failed => "THREAD_STATUS_FAILED",
+            Self::Cancelled => "THREAD_STATUS_CANCELLED",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "THREAD_STATUS_UNSPECIFIED" => Some(Self::Unspecified),
+            "THREAD_STATUS_IDLE" => Some(Self::Idle),
+            "THREAD_STATUS_QUEUED" => Some(Self::Queued),
+            "THREAD_STATUS_RUNNING" => Some(Self::Running),
+            "THREAD_STATUS_BLOCKED" => Some(Self::Blocked),
+            "THREAD_STATUS_COMPLETED" => Some(Self::Completed),
+            "THREAD_STATUS_FAILED" => Some(Self::Failed),
+            "THREAD_STATUS_CANCELLED" => Some(Self::Cancelled),
+            _ => None,
+        }
+    }
+}
+/// GetSessionSnapshotRequest names the session.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct GetSessionSnapshotRequest {
+    /// The session. Set by the caller. Required.
+    #[prost(string, tag="1")]
+    pub session_id: ::prost::alloc::string::String,
+}
+/// GetSessionSnapshotResponse carries the snapshot.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct GetSessionSnapshotResponse {
+    /// The snapshot. Set by the server.
+    #[prost(message, optional, tag="1")]
+    pub snapshot: ::core::option::Option<SessionSnapshot>,
+}
+/// GetThreadSnapshotRequest names the thread.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct GetThreadSnapshotRequest {
+    /// The session. Set by the caller. Required.
+    #[prost(string, tag="1")]
+    pub session_id: ::prost::alloc::string::String,
+    /// The thread. Set by the caller. Empty means `default`.
+    #[prost(string, tag="2")]
+    pub thread_id: ::prost::alloc::string::String,
+}
+/// GetThreadSnapshotResponse carries the snapshot.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct GetThreadSnapshotResponse {
+    /// The snapshot. Set by the server.
+    #[prost(message, optional, tag="1")]
+    pub snapshot: ::core::option::Option<ThreadSnapshot>,
+}
+/// GetQueueSnapshotRequest names the session.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct GetQueueSnapshotRequest {
+    /// The session. Set by the caller. Required.
+    #[prost(string, tag="1")]
+    pub session_id: ::prost::alloc::string::String,
+    /// The thread. Set by the caller. Empty means all threads.
+    #[prost(string, tag="2")]
+    pub thread_id: ::prost::alloc::string::String,
+}
+/// GetQueueSnapshotResponse carries the snapshot.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct GetQueueSnapshotResponse {
+    /// The snapshot. Set by the server.
+    #[prost(message, optional, tag="1")]
+    pub snapshot: ::core::option::Option<QueueSnapshot>,
+}
+/// GetToolInventoryRequest has no fields.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct GetToolInventoryRequest {
+}
+/// GetToolInventoryResponse carries the snapshot.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct GetToolInventoryResponse {
+    /// The snapshot. Set by the server.
+    #[prost(message, optional, tag="1")]
+    pub snapshot: ::core::option::Option<ToolInventorySnapshot>,
+}
+/// GetContextBoundaryRequest names the task.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct GetContextBoundaryRequest {
+    /// The task. Set by the caller. Required.
+    #[prost(string, tag="1")]
+    pub task_id: ::prost::alloc::string::String,
+}
+/// GetContextBoundaryResponse carries the snapshot.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct GetContextBoundaryResponse {
+    /// The snapshot. Set by the server.
+    #[prost(message, optional, tag="1")]
+    pub snapshot: ::core::option::Option<ContextBoundarySnapshot>,
+}
+/// GetArtifactsRequest names the task.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct GetArtifactsRequest {
+    /// The task. Set by the caller. Required.
+    #[prost(string, tag="1")]
+    pub task_id: ::prost::alloc::string::String,
+}
+/// GetArtifactsResponse carries the snapshot.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct GetArtifactsResponse {
+    /// The snapshot. Set by the server.
+    #[prost(message, optional, tag="1")]
+    pub snapshot: ::core::option::Option<ArtifactsSnapshot>,
+}
+/// GetEvidenceRequest names the task.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct GetEvidenceRequest {
+    /// The task. Set by the caller. Required.
+    #[prost(string, tag="1")]
+    pub task_id: ::prost::alloc::string::String,
+}
+/// GetEvidenceResponse carries the snapshot.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct GetEvidenceResponse {
+    /// The snapshot. Set by the server.
+    #[prost(message, optional, tag="1")]
+    pub snapshot: ::core::option::Option<EvidenceSnapshot>,
+}
+/// CreateTaskRequest describes the draft.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct CreateTaskRequest {
+    /// The input, as for a new task. Set by the caller. Required.
+    #[prost(message, optional, tag="1")]
+    pub input: ::core::option::Option<TaskInput>,
+    /// Description. Set by the caller.
+    #[prost(message, optional, tag="2")]
+    pub description: ::core::option::Option<TaskDescription>,
+    /// Links, at most 100. Set by the caller.
+    #[prost(message, repeated, tag="3")]
+    pub links: ::prost::alloc::vec::Vec<TaskLink>,
+    /// Idempotency key, at most 128 bytes. Set by the caller. Empty means that a repetition is another request.
+    #[prost(string, tag="4")]
+    pub request_id: ::prost::alloc::string::String,
+}
+/// CreateTaskResponse carries the task.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct CreateTaskResponse {
+    /// The task after the call. Set by the server.
+    #[prost(message, optional, tag="1")]
+    pub snapshot: ::core::option::Option<TaskSnapshot>,
+}
+/// UpdateTaskRequest has the changes. A field that is not set stays as it is.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct UpdateTaskRequest {
+    /// The task. Set by the caller. Required.
+    #[prost(string, tag="1")]
+    pub task_id: ::prost::alloc::string::String,
+    /// New description, as a whole. Set by the caller.
+    #[prost(message, optional, tag="2")]
+    pub description: ::core::option::Option<TaskDescription>,
+    /// Keys of the metadata that change, a JSON object; null removes a key. Set by the caller. Empty means unchanged.
+    #[prost(string, tag="3")]
+    pub metadata_json: ::prost::alloc::string::String,
+    /// Sequence of the last event of the task as known to the caller. Another one is refused with ABORTED/SEQUENCE_CONFLICT. Set by
+    /// the caller. 0 skips the check.
+    #[prost(int64, tag="4")]
+    pub expected_sequence: i64,
+}
+/// UpdateTaskResponse carries the task.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct UpdateTaskResponse {
+    /// The task after the call. Set by the server.
+    #[prost(message, optional, tag="1")]
+    pub snapshot: ::core::option::Option<TaskSnapshot>,
+}
+/// StartTaskRequest names the draft.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct StartTaskRequest {
+    /// The task. Set by the caller. Required.
+    #[prost(string, tag="1")]
+    pub task_id: ::prost::alloc::string::String,
+    /// The work is done outside of the agent: no run begins, and CompleteTask or FailTask ends the task. Set by the caller.
+    #[prost(bool, tag="2")]
+    pub external: bool,
+}
+/// StartTaskResponse carries the task.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct StartTaskResponse {
+    /// The task after the call. Set by the server.
+    #[prost(message, optional, tag="1")]
+    pub snapshot: ::core::option::Option<TaskSnapshot>,
+}
+/// AppendTaskProgressRequest has the report.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct AppendTaskProgressRequest {
+    /// The task. Set by the caller. Required.
+    #[prost(string, tag="1")]
+    pub task_id: ::prost::alloc::string::String,
+    /// Progress in percent, from 0 to 100. Unset means unknown. Set by the caller.
+    #[prost(double, optional, tag="2")]
+    pub progress: ::core::option::Option<f64>,
+    /// One sentence for people. At most 1,000 characters. Set by the caller.
+    #[prost(string, tag="3")]
+    pub message: ::prost::alloc::string::String,
+    /// Idempotency key, at most 128 bytes. Set by the caller. Empty means that a repetition is another request.
+    #[prost(string, tag="4")]
+    pub request_id: ::prost::alloc::string::String,
+}
+/// AppendTaskProgressResponse carries the task.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct AppendTaskProgressResponse {
+    /// The task after the call. Set by the server.
+    #[prost(message, optional, tag="1")]
+    pub snapshot: ::core::option::Option<TaskSnapshot>,
+}
+/// PauseTaskRequest names the task.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct PauseTaskRequest {
+    /// The task. Set by the caller. Required.
+    #[prost(string, tag="1")]
+    pub task_id: ::prost::alloc::string::String,
+    /// Reason, for people. At most 1,000 characters. Set by the caller.
+    #[prost(string, tag="2")]
+    pub reason: ::prost::alloc::string::String,
+}
+/// PauseTaskResponse carries the task.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct PauseTaskResponse {
+    /// The task after the call. Set by the server.
+    #[prost(message, optional, tag="1")]
+    pub snapshot: ::core::option::Option<TaskSnapshot>,
+}
+/// ResumeTaskRequest names the task.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ResumeTaskRequest {
+    /// The task. Set by the caller. Required.
+    #[prost(string, tag="1")]
+    pub task_id: ::prost::alloc::string::String,
+    /// Reason, for people. At most 1,000 characters. Set by the caller.
+    #[prost(string, tag="2")]
+    pub reason: ::prost::alloc::string::String,
+}
+/// ResumeTaskResponse carries the task.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ResumeTaskResponse {
+    /// The task after the call. Set by the server.
+    #[prost(message, optional, tag="1")]
+    pub snapshot: ::core::option::Option<TaskSnapshot>,
+}
+/// RetryTaskRequest names the task.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct RetryTaskRequest {
+    /// The task. Set by the caller. Required.
+    #[prost(string, tag="1")]
+    pub task_id: ::prost::alloc::string::String,
+    /// Reason, for people. At most 1,000 characters. Set by the caller.
+    #[prost(string, tag="2")]
+    pub reason: ::prost::alloc::string::String,
+    /// Idempotency key, at most 128 bytes. Set by the caller. Empty means that a repetition is another request.
+    #[prost(string, tag="3")]
+    pub request_id: ::prost::alloc::string::String,
+}
+/// RetryTaskResponse carries the task.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct RetryTaskResponse {
+    /// The task after the call. Set by the server.
+    #[prost(message, optional, tag="1")]
+    pub snapshot: ::core::option::Option<TaskSnapshot>,
+}
+/// CompleteTaskRequest has the result.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct CompleteTaskRequest {
+    /// The task. Set by the caller. Required.
+    #[prost(string, tag="1")]
+    pub task_id: ::prost::alloc::string::String,
+    /// Messages to add before the end, at most 1,000. Set by the caller.
+    #[prost(message, repeated, tag="2")]
+    pub messages: ::prost::alloc::vec::Vec<Message>,
+    /// Artifacts to add before the end, at most 1,000. Set by the caller.
+    #[prost(message, repeated, tag="3")]
+    pub artifacts: ::prost::alloc::vec::Vec<Artifact>,
+}
+/// CompleteTaskResponse carries the task.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct CompleteTaskResponse {
+    /// The task after the call. Set by the server.
+    #[prost(message, optional, tag="1")]
+    pub snapshot: ::core::option::Option<TaskSnapshot>,
+}
+/// FailTaskRequest has the failure.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct FailTaskRequest {
+    /// The task. Set by the caller. Required.
+    #[prost(string, tag="1")]
+    pub task_id: ::prost::alloc::string::String,
+    /// The failure. Its message is required. Set by the caller.
+    #[prost(message, optional, tag="2")]
+    pub failure: ::core::option::Option<Failure>,
+}
+/// FailTaskResponse carries the task.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct FailTaskResponse {
+    /// The task after the call. Set by the server.
+    #[prost(message, optional, tag="1")]
+    pub snapshot: ::core::option::Option<TaskSnapshot>,
+}
+/// LinkTasksRequest has the link.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct LinkTasksRequest {
+    /// The task. Set by the caller. Required.
+    #[prost(string, tag="1")]
+    pub task_id: ::prost::alloc::string::String,
+    /// The link. BLOCKS is not allowed: link the other task with BLOCKED_BY. Set by the caller. Required.
+    #[prost(message, optional, tag="2")]
+    pub link: ::core::option::Option<TaskLink>,
+}
+/// LinkTasksResponse carries the task.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct LinkTasksResponse {
+    /// The task after the call. Set by the server.
+    #[prost(message, optional, tag="1")]
+    pub snapshot: ::core::option::Option<TaskSnapshot>,
+}
+/// UnlinkTasksRequest names the link.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct UnlinkTasksRequest {
+    /// The task. Set by the caller. Required.
+    #[prost(string, tag="1")]
+    pub task_id: ::prost::alloc::string::String,
+    /// The link: its kind and target. Set by the caller. Required.
+    #[prost(message, optional, tag="2")]
+    pub link: ::core::option::Option<TaskLink>,
+}
+/// UnlinkTasksResponse carries the task.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct UnlinkTasksResponse {
+    /// The task after the call. Set by the server.
+    #[prost(message, optional, tag="1")]
+    pub snapshot: ::core::option::Option<TaskSnapshot>,
+}
+/// GetTaskSnapshotRequest names the task.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct GetTaskSnapshotRequest {
+    /// The task. Set by the caller. Required.
+    #[prost(string, tag="1")]
+    pub task_id: ::prost::alloc::string::String,
+}
+/// GetTaskSnapshotResponse carries the task.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct GetTaskSnapshotResponse {
+    /// The task after the call. Set by the server.
+    #[prost(message, optional, tag="1")]
+    pub snapshot: ::core::option::Option<TaskSnapshot>,
+}
+/// ListTaskSnapshotsRequest selects tasks.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ListTaskSnapshotsRequest {
+    /// Only tasks with one of these statuses. Set by the caller. Empty means any. A page may be shorter than `page_size`, or empty,
+    /// and have a next page nevertheless.
+    #[prost(enumeration="TaskStatus", repeated, tag="1")]
+    pub statuses: ::prost::alloc::vec::Vec<i32>,
+    /// Only tasks of this session. Set by the caller. Empty means any.
+    #[prost(string, tag="2")]
+    pub session_id: ::prost::alloc::string::String,
+    /// Maximum number of tasks, at most 1,000. Set by the caller. 0 means 50.
+    #[prost(int32, tag="3")]
+    pub page_size: i32,
+    /// `next_page_token` of an earlier response. Set by the caller. Empty means the first page.
+    #[prost(string, tag="4")]
+    pub page_token: ::prost::alloc::string::String,
+}
+/// ListTaskSnapshotsResponse carries one page.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ListTaskSnapshotsResponse {
+    /// The tasks, without attempts and links. Set by the server.
+    #[prost(message, repeated, tag="1")]
+    pub snapshots: ::prost::alloc::vec::Vec<TaskSnapshot>,
+    /// Token of the next page. Set by the server. Empty on the last page.
+    #[prost(string, tag="2")]
+    pub next_page_token: ::prost::alloc::string::String,
 }
 include!("plgrpc.v1.tonic.rs");
 // @@protoc_insertion_point(module)

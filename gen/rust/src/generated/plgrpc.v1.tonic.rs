@@ -2734,12 +2734,12 @@ pub mod session_service_client {
     )]
     use tonic::codegen::*;
     use tonic::codegen::http::Uri;
-    /** SessionService keeps the inputs of a conversation in order and streams everything that happens in it. It is made for hosts and chat
- front ends.
+    /** SessionService keeps the inputs of a conversation in order and streams everything that happens in it. It is made for hosts and
+ chat front ends.
 
  A session belongs to the principal that created it; for every other principal it does not exist. A task that is sent with a
- `session_id`, or over A2A with a `contextId`, belongs to the thread `default` of that session, which is created if necessary. Size
- limits and errors are those of AgentService.
+ `session_id`, or over A2A with a `contextId`, belongs to the thread `default` of that session, which is created if necessary.
+ Size limits and errors are those of AgentService.
 */
     #[derive(Debug, Clone)]
     pub struct SessionServiceClient<T> {
@@ -2933,10 +2933,42 @@ pub mod session_service_client {
                 .insert(GrpcMethod::new("plgrpc.v1.SessionService", "ListSessions"));
             self.inner.unary(req, path, codec).await
         }
-        /** StartThread starts a thread with an empty conversation in a session, which is created if necessary. Repeating the call with the same
- `thread_id` returns the existing thread unchanged. A session has at most 1,000 threads.
+        /** DeleteSession deletes a session with its threads, turns and tasks, the logs of these tasks, and the stored state of the agent
+ for the session. Open turns are canceled first. If a run does not stop in time, the call fails with
+ FAILED_PRECONDITION/THREAD_BUSY and can be repeated.
 
- Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, RESOURCE_EXHAUSTED/RESOURCE_EXHAUSTED.
+ Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/SESSION_NOT_FOUND, FAILED_PRECONDITION/THREAD_BUSY.
+*/
+        pub async fn delete_session(
+            &mut self,
+            request: impl tonic::IntoRequest<super::DeleteSessionRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::DeleteSessionResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/plgrpc.v1.SessionService/DeleteSession",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("plgrpc.v1.SessionService", "DeleteSession"));
+            self.inner.unary(req, path, codec).await
+        }
+        /** StartThread starts a thread in a session, which is created if necessary. Its conversation is empty, or that of another thread
+ up to a turn. Repeating the call with the same `thread_id` returns the existing thread unchanged. A session has at most 1,000
+ threads.
+
+ Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, RESOURCE_EXHAUSTED/RESOURCE_EXHAUSTED, NOT_FOUND/THREAD_NOT_FOUND,
+ NOT_FOUND/TURN_NOT_FOUND.
 */
         pub async fn start_thread(
             &mut self,
@@ -2992,7 +3024,8 @@ pub mod session_service_client {
                 .insert(GrpcMethod::new("plgrpc.v1.SessionService", "SubmitTurn"));
             self.inner.unary(req, path, codec).await
         }
-        /** StreamTurn streams the events of a turn as StreamTask does, also of a turn that has not started. It ends when the turn has ended.
+        /** StreamTurn streams the events of a turn as StreamTask does, also of a turn that has not started. It ends when the turn has
+ ended.
 
  Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/SESSION_NOT_FOUND, NOT_FOUND/TURN_NOT_FOUND,
  OUT_OF_RANGE/SEQUENCE_OUT_OF_RANGE.
@@ -3021,9 +3054,96 @@ pub mod session_service_client {
                 .insert(GrpcMethod::new("plgrpc.v1.SessionService", "StreamTurn"));
             self.inner.server_streaming(req, path, codec).await
         }
-        /** InterruptTurn cancels the active turns of a thread and its task that waits for input, or one turn. The response has the turns that
- were open, after the call; it is empty if there was nothing to interrupt. The cancellation is in the logs before the work is
- stopped.
+        /** UpdateQueuedTurn replaces the input of a queued turn.
+
+ Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/SESSION_NOT_FOUND, NOT_FOUND/TURN_NOT_FOUND,
+ FAILED_PRECONDITION/TURN_NOT_QUEUED.
+*/
+        pub async fn update_queued_turn(
+            &mut self,
+            request: impl tonic::IntoRequest<super::UpdateQueuedTurnRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::UpdateQueuedTurnResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/plgrpc.v1.SessionService/UpdateQueuedTurn",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("plgrpc.v1.SessionService", "UpdateQueuedTurn"));
+            self.inner.unary(req, path, codec).await
+        }
+        /** RollbackThread takes a turn and all later ones out of the conversation of a thread. Active turns among them are canceled.
+ Nothing is deleted: Turn.rolled_back marks them. Queued turns stay in the queue. Repeating the call changes nothing.
+
+ Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/SESSION_NOT_FOUND, NOT_FOUND/THREAD_NOT_FOUND, NOT_FOUND/TURN_NOT_FOUND.
+*/
+        pub async fn rollback_thread(
+            &mut self,
+            request: impl tonic::IntoRequest<super::RollbackThreadRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::RollbackThreadResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/plgrpc.v1.SessionService/RollbackThread",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("plgrpc.v1.SessionService", "RollbackThread"));
+            self.inner.unary(req, path, codec).await
+        }
+        /** ResumeThread ends the pause of the active turns of a thread, and returns what the thread still waits for. A thread continues by
+ itself after a restart.
+
+ Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/SESSION_NOT_FOUND, NOT_FOUND/THREAD_NOT_FOUND.
+*/
+        pub async fn resume_thread(
+            &mut self,
+            request: impl tonic::IntoRequest<super::ResumeThreadRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ResumeThreadResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/plgrpc.v1.SessionService/ResumeThread",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("plgrpc.v1.SessionService", "ResumeThread"));
+            self.inner.unary(req, path, codec).await
+        }
+        /** InterruptTurn cancels the active turns of a thread and its task that waits for input, or one turn. The response has the turns
+ that were open, after the call; it is empty if there was nothing to interrupt. The cancellation is in the logs before the work
+ is stopped.
 
  Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/SESSION_NOT_FOUND, NOT_FOUND/THREAD_NOT_FOUND, NOT_FOUND/TURN_NOT_FOUND.
 */
@@ -3140,6 +3260,36 @@ pub mod session_service_client {
                 .insert(GrpcMethod::new("plgrpc.v1.SessionService", "SubscribeSession"));
             self.inner.server_streaming(req, path, codec).await
         }
+        /** StreamRuntimeEvents streams the same facts as events of the Agent Runtime contract.
+
+ Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/SESSION_NOT_FOUND, OUT_OF_RANGE/SEQUENCE_OUT_OF_RANGE.
+*/
+        pub async fn stream_runtime_events(
+            &mut self,
+            request: impl tonic::IntoRequest<super::StreamRuntimeEventsRequest>,
+        ) -> std::result::Result<
+            tonic::Response<tonic::codec::Streaming<super::StreamRuntimeEventsResponse>>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/plgrpc.v1.SessionService/StreamRuntimeEvents",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(
+                    GrpcMethod::new("plgrpc.v1.SessionService", "StreamRuntimeEvents"),
+                );
+            self.inner.server_streaming(req, path, codec).await
+        }
     }
 }
 /// Generated server implementations.
@@ -3199,10 +3349,25 @@ pub mod session_service_server {
             tonic::Response<super::ListSessionsResponse>,
             tonic::Status,
         >;
-        /** StartThread starts a thread with an empty conversation in a session, which is created if necessary. Repeating the call with the same
- `thread_id` returns the existing thread unchanged. A session has at most 1,000 threads.
+        /** DeleteSession deletes a session with its threads, turns and tasks, the logs of these tasks, and the stored state of the agent
+ for the session. Open turns are canceled first. If a run does not stop in time, the call fails with
+ FAILED_PRECONDITION/THREAD_BUSY and can be repeated.
 
- Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, RESOURCE_EXHAUSTED/RESOURCE_EXHAUSTED.
+ Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/SESSION_NOT_FOUND, FAILED_PRECONDITION/THREAD_BUSY.
+*/
+        async fn delete_session(
+            &self,
+            request: tonic::Request<super::DeleteSessionRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::DeleteSessionResponse>,
+            tonic::Status,
+        >;
+        /** StartThread starts a thread in a session, which is created if necessary. Its conversation is empty, or that of another thread
+ up to a turn. Repeating the call with the same `thread_id` returns the existing thread unchanged. A session has at most 1,000
+ threads.
+
+ Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, RESOURCE_EXHAUSTED/RESOURCE_EXHAUSTED, NOT_FOUND/THREAD_NOT_FOUND,
+ NOT_FOUND/TURN_NOT_FOUND.
 */
         async fn start_thread(
             &self,
@@ -3230,7 +3395,8 @@ pub mod session_service_server {
             >
             + std::marker::Send
             + 'static;
-        /** StreamTurn streams the events of a turn as StreamTask does, also of a turn that has not started. It ends when the turn has ended.
+        /** StreamTurn streams the events of a turn as StreamTask does, also of a turn that has not started. It ends when the turn has
+ ended.
 
  Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/SESSION_NOT_FOUND, NOT_FOUND/TURN_NOT_FOUND,
  OUT_OF_RANGE/SEQUENCE_OUT_OF_RANGE.
@@ -3239,9 +3405,45 @@ pub mod session_service_server {
             &self,
             request: tonic::Request<super::StreamTurnRequest>,
         ) -> std::result::Result<tonic::Response<Self::StreamTurnStream>, tonic::Status>;
-        /** InterruptTurn cancels the active turns of a thread and its task that waits for input, or one turn. The response has the turns that
- were open, after the call; it is empty if there was nothing to interrupt. The cancellation is in the logs before the work is
- stopped.
+        /** UpdateQueuedTurn replaces the input of a queued turn.
+
+ Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/SESSION_NOT_FOUND, NOT_FOUND/TURN_NOT_FOUND,
+ FAILED_PRECONDITION/TURN_NOT_QUEUED.
+*/
+        async fn update_queued_turn(
+            &self,
+            request: tonic::Request<super::UpdateQueuedTurnRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::UpdateQueuedTurnResponse>,
+            tonic::Status,
+        >;
+        /** RollbackThread takes a turn and all later ones out of the conversation of a thread. Active turns among them are canceled.
+ Nothing is deleted: Turn.rolled_back marks them. Queued turns stay in the queue. Repeating the call changes nothing.
+
+ Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/SESSION_NOT_FOUND, NOT_FOUND/THREAD_NOT_FOUND, NOT_FOUND/TURN_NOT_FOUND.
+*/
+        async fn rollback_thread(
+            &self,
+            request: tonic::Request<super::RollbackThreadRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::RollbackThreadResponse>,
+            tonic::Status,
+        >;
+        /** ResumeThread ends the pause of the active turns of a thread, and returns what the thread still waits for. A thread continues by
+ itself after a restart.
+
+ Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/SESSION_NOT_FOUND, NOT_FOUND/THREAD_NOT_FOUND.
+*/
+        async fn resume_thread(
+            &self,
+            request: tonic::Request<super::ResumeThreadRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ResumeThreadResponse>,
+            tonic::Status,
+        >;
+        /** InterruptTurn cancels the active turns of a thread and its task that waits for input, or one turn. The response has the turns
+ that were open, after the call; it is empty if there was nothing to interrupt. The cancellation is in the logs before the work
+ is stopped.
 
  Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/SESSION_NOT_FOUND, NOT_FOUND/THREAD_NOT_FOUND, NOT_FOUND/TURN_NOT_FOUND.
 */
@@ -3297,13 +3499,33 @@ pub mod session_service_server {
             tonic::Response<Self::SubscribeSessionStream>,
             tonic::Status,
         >;
+        /// Server streaming response type for the StreamRuntimeEvents method.
+        type StreamRuntimeEventsStream: tonic::codegen::tokio_stream::Stream<
+                Item = std::result::Result<
+                    super::StreamRuntimeEventsResponse,
+                    tonic::Status,
+                >,
+            >
+            + std::marker::Send
+            + 'static;
+        /** StreamRuntimeEvents streams the same facts as events of the Agent Runtime contract.
+
+ Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/SESSION_NOT_FOUND, OUT_OF_RANGE/SEQUENCE_OUT_OF_RANGE.
+*/
+        async fn stream_runtime_events(
+            &self,
+            request: tonic::Request<super::StreamRuntimeEventsRequest>,
+        ) -> std::result::Result<
+            tonic::Response<Self::StreamRuntimeEventsStream>,
+            tonic::Status,
+        >;
     }
-    /** SessionService keeps the inputs of a conversation in order and streams everything that happens in it. It is made for hosts and chat
- front ends.
+    /** SessionService keeps the inputs of a conversation in order and streams everything that happens in it. It is made for hosts and
+ chat front ends.
 
  A session belongs to the principal that created it; for every other principal it does not exist. A task that is sent with a
- `session_id`, or over A2A with a `contextId`, belongs to the thread `default` of that session, which is created if necessary. Size
- limits and errors are those of AgentService.
+ `session_id`, or over A2A with a `contextId`, belongs to the thread `default` of that session, which is created if necessary.
+ Size limits and errors are those of AgentService.
 */
     #[derive(Debug)]
     pub struct SessionServiceServer<T> {
@@ -3561,6 +3783,51 @@ pub mod session_service_server {
                     };
                     Box::pin(fut)
                 }
+                "/plgrpc.v1.SessionService/DeleteSession" => {
+                    #[allow(non_camel_case_types)]
+                    struct DeleteSessionSvc<T: SessionService>(pub Arc<T>);
+                    impl<
+                        T: SessionService,
+                    > tonic::server::UnaryService<super::DeleteSessionRequest>
+                    for DeleteSessionSvc<T> {
+                        type Response = super::DeleteSessionResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::DeleteSessionRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as SessionService>::delete_session(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = DeleteSessionSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
                 "/plgrpc.v1.SessionService/StartThread" => {
                     #[allow(non_camel_case_types)]
                     struct StartThreadSvc<T: SessionService>(pub Arc<T>);
@@ -3693,6 +3960,143 @@ pub mod session_service_server {
                                 max_encoding_message_size,
                             );
                         let res = grpc.server_streaming(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/plgrpc.v1.SessionService/UpdateQueuedTurn" => {
+                    #[allow(non_camel_case_types)]
+                    struct UpdateQueuedTurnSvc<T: SessionService>(pub Arc<T>);
+                    impl<
+                        T: SessionService,
+                    > tonic::server::UnaryService<super::UpdateQueuedTurnRequest>
+                    for UpdateQueuedTurnSvc<T> {
+                        type Response = super::UpdateQueuedTurnResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::UpdateQueuedTurnRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as SessionService>::update_queued_turn(&inner, request)
+                                    .await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = UpdateQueuedTurnSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/plgrpc.v1.SessionService/RollbackThread" => {
+                    #[allow(non_camel_case_types)]
+                    struct RollbackThreadSvc<T: SessionService>(pub Arc<T>);
+                    impl<
+                        T: SessionService,
+                    > tonic::server::UnaryService<super::RollbackThreadRequest>
+                    for RollbackThreadSvc<T> {
+                        type Response = super::RollbackThreadResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::RollbackThreadRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as SessionService>::rollback_thread(&inner, request)
+                                    .await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = RollbackThreadSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/plgrpc.v1.SessionService/ResumeThread" => {
+                    #[allow(non_camel_case_types)]
+                    struct ResumeThreadSvc<T: SessionService>(pub Arc<T>);
+                    impl<
+                        T: SessionService,
+                    > tonic::server::UnaryService<super::ResumeThreadRequest>
+                    for ResumeThreadSvc<T> {
+                        type Response = super::ResumeThreadResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::ResumeThreadRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as SessionService>::resume_thread(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = ResumeThreadSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
                         Ok(res)
                     };
                     Box::pin(fut)
@@ -3882,6 +4286,57 @@ pub mod session_service_server {
                     };
                     Box::pin(fut)
                 }
+                "/plgrpc.v1.SessionService/StreamRuntimeEvents" => {
+                    #[allow(non_camel_case_types)]
+                    struct StreamRuntimeEventsSvc<T: SessionService>(pub Arc<T>);
+                    impl<
+                        T: SessionService,
+                    > tonic::server::ServerStreamingService<
+                        super::StreamRuntimeEventsRequest,
+                    > for StreamRuntimeEventsSvc<T> {
+                        type Response = super::StreamRuntimeEventsResponse;
+                        type ResponseStream = T::StreamRuntimeEventsStream;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::ResponseStream>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::StreamRuntimeEventsRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as SessionService>::stream_runtime_events(
+                                        &inner,
+                                        request,
+                                    )
+                                    .await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = StreamRuntimeEventsSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.server_streaming(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
                 _ => {
                     Box::pin(async move {
                         let mut response = http::Response::new(
@@ -3919,6 +4374,2210 @@ pub mod session_service_server {
     /// Generated gRPC service name
     pub const SERVICE_NAME: &str = "plgrpc.v1.SessionService";
     impl<T> tonic::server::NamedService for SessionServiceServer<T> {
+        const NAME: &'static str = SERVICE_NAME;
+    }
+}
+/// Generated client implementations.
+pub mod snapshot_service_client {
+    #![allow(
+        unused_variables,
+        dead_code,
+        missing_docs,
+        clippy::wildcard_imports,
+        clippy::let_unit_value,
+    )]
+    use tonic::codegen::*;
+    use tonic::codegen::http::Uri;
+    /** SnapshotService returns read models. The cost of a call does not grow with the age of a session.
+
+ A snapshot of a session, thread or queue needs a session of the caller, and one of a task needs a task of the caller. Size limits
+ and errors are those of AgentService. TaskControlService has the snapshots of tasks.
+*/
+    #[derive(Debug, Clone)]
+    pub struct SnapshotServiceClient<T> {
+        inner: tonic::client::Grpc<T>,
+    }
+    impl SnapshotServiceClient<tonic::transport::Channel> {
+        /// Attempt to create a new client by connecting to a given endpoint.
+        pub async fn connect<D>(dst: D) -> Result<Self, tonic::transport::Error>
+        where
+            D: TryInto<tonic::transport::Endpoint>,
+            D::Error: Into<StdError>,
+        {
+            let conn = tonic::transport::Endpoint::new(dst)?.connect().await?;
+            Ok(Self::new(conn))
+        }
+    }
+    impl<T> SnapshotServiceClient<T>
+    where
+        T: tonic::client::GrpcService<tonic::body::Body>,
+        T::Error: Into<StdError>,
+        T::ResponseBody: Body<Data = Bytes> + std::marker::Send + 'static,
+        <T::ResponseBody as Body>::Error: Into<StdError> + std::marker::Send,
+    {
+        pub fn new(inner: T) -> Self {
+            let inner = tonic::client::Grpc::new(inner);
+            Self { inner }
+        }
+        pub fn with_origin(inner: T, origin: Uri) -> Self {
+            let inner = tonic::client::Grpc::with_origin(inner, origin);
+            Self { inner }
+        }
+        pub fn with_interceptor<F>(
+            inner: T,
+            interceptor: F,
+        ) -> SnapshotServiceClient<InterceptedService<T, F>>
+        where
+            F: tonic::service::Interceptor,
+            T::ResponseBody: Default,
+            T: tonic::codegen::Service<
+                http::Request<tonic::body::Body>,
+                Response = http::Response<
+                    <T as tonic::client::GrpcService<tonic::body::Body>>::ResponseBody,
+                >,
+            >,
+            <T as tonic::codegen::Service<
+                http::Request<tonic::body::Body>,
+            >>::Error: Into<StdError> + std::marker::Send + std::marker::Sync,
+        {
+            SnapshotServiceClient::new(InterceptedService::new(inner, interceptor))
+        }
+        /// Compress requests with the given encoding.
+        ///
+        /// This requires the server to support it otherwise it might respond with an
+        /// error.
+        #[must_use]
+        pub fn send_compressed(mut self, encoding: CompressionEncoding) -> Self {
+            self.inner = self.inner.send_compressed(encoding);
+            self
+        }
+        /// Enable decompressing responses.
+        #[must_use]
+        pub fn accept_compressed(mut self, encoding: CompressionEncoding) -> Self {
+            self.inner = self.inner.accept_compressed(encoding);
+            self
+        }
+        /// Limits the maximum size of a decoded message.
+        ///
+        /// Default: `4MB`
+        #[must_use]
+        pub fn max_decoding_message_size(mut self, limit: usize) -> Self {
+            self.inner = self.inner.max_decoding_message_size(limit);
+            self
+        }
+        /// Limits the maximum size of an encoded message.
+        ///
+        /// Default: `usize::MAX`
+        #[must_use]
+        pub fn max_encoding_message_size(mut self, limit: usize) -> Self {
+            self.inner = self.inner.max_encoding_message_size(limit);
+            self
+        }
+        /** GetSessionSnapshot returns a session with its threads.
+
+ Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/SESSION_NOT_FOUND.
+*/
+        pub async fn get_session_snapshot(
+            &mut self,
+            request: impl tonic::IntoRequest<super::GetSessionSnapshotRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::GetSessionSnapshotResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/plgrpc.v1.SnapshotService/GetSessionSnapshot",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(
+                    GrpcMethod::new("plgrpc.v1.SnapshotService", "GetSessionSnapshot"),
+                );
+            self.inner.unary(req, path, codec).await
+        }
+        /** GetThreadSnapshot returns one thread.
+
+ Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/SESSION_NOT_FOUND, NOT_FOUND/THREAD_NOT_FOUND.
+*/
+        pub async fn get_thread_snapshot(
+            &mut self,
+            request: impl tonic::IntoRequest<super::GetThreadSnapshotRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::GetThreadSnapshotResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/plgrpc.v1.SnapshotService/GetThreadSnapshot",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(
+                    GrpcMethod::new("plgrpc.v1.SnapshotService", "GetThreadSnapshot"),
+                );
+            self.inner.unary(req, path, codec).await
+        }
+        /** GetQueueSnapshot returns the queues of a session, or of one thread.
+
+ Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/SESSION_NOT_FOUND, NOT_FOUND/THREAD_NOT_FOUND.
+*/
+        pub async fn get_queue_snapshot(
+            &mut self,
+            request: impl tonic::IntoRequest<super::GetQueueSnapshotRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::GetQueueSnapshotResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/plgrpc.v1.SnapshotService/GetQueueSnapshot",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(
+                    GrpcMethod::new("plgrpc.v1.SnapshotService", "GetQueueSnapshot"),
+                );
+            self.inner.unary(req, path, codec).await
+        }
+        /** GetToolInventory returns the tools that the caller can use.
+*/
+        pub async fn get_tool_inventory(
+            &mut self,
+            request: impl tonic::IntoRequest<super::GetToolInventoryRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::GetToolInventoryResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/plgrpc.v1.SnapshotService/GetToolInventory",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(
+                    GrpcMethod::new("plgrpc.v1.SnapshotService", "GetToolInventory"),
+                );
+            self.inner.unary(req, path, codec).await
+        }
+        /** GetContextBoundary returns the context of the latest model call of a task.
+
+ Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/TASK_NOT_FOUND.
+*/
+        pub async fn get_context_boundary(
+            &mut self,
+            request: impl tonic::IntoRequest<super::GetContextBoundaryRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::GetContextBoundaryResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/plgrpc.v1.SnapshotService/GetContextBoundary",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(
+                    GrpcMethod::new("plgrpc.v1.SnapshotService", "GetContextBoundary"),
+                );
+            self.inner.unary(req, path, codec).await
+        }
+        /** GetArtifacts returns the artifacts of a task without their content.
+
+ Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/TASK_NOT_FOUND.
+*/
+        pub async fn get_artifacts(
+            &mut self,
+            request: impl tonic::IntoRequest<super::GetArtifactsRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::GetArtifactsResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/plgrpc.v1.SnapshotService/GetArtifacts",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("plgrpc.v1.SnapshotService", "GetArtifacts"));
+            self.inner.unary(req, path, codec).await
+        }
+        /** GetEvidence returns what the log of a task proves.
+
+ Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/TASK_NOT_FOUND.
+*/
+        pub async fn get_evidence(
+            &mut self,
+            request: impl tonic::IntoRequest<super::GetEvidenceRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::GetEvidenceResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/plgrpc.v1.SnapshotService/GetEvidence",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("plgrpc.v1.SnapshotService", "GetEvidence"));
+            self.inner.unary(req, path, codec).await
+        }
+    }
+}
+/// Generated server implementations.
+pub mod snapshot_service_server {
+    #![allow(
+        unused_variables,
+        dead_code,
+        missing_docs,
+        clippy::wildcard_imports,
+        clippy::let_unit_value,
+    )]
+    use tonic::codegen::*;
+    /// Generated trait containing gRPC methods that should be implemented for use with SnapshotServiceServer.
+    #[async_trait]
+    pub trait SnapshotService: std::marker::Send + std::marker::Sync + 'static {
+        /** GetSessionSnapshot returns a session with its threads.
+
+ Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/SESSION_NOT_FOUND.
+*/
+        async fn get_session_snapshot(
+            &self,
+            request: tonic::Request<super::GetSessionSnapshotRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::GetSessionSnapshotResponse>,
+            tonic::Status,
+        >;
+        /** GetThreadSnapshot returns one thread.
+
+ Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/SESSION_NOT_FOUND, NOT_FOUND/THREAD_NOT_FOUND.
+*/
+        async fn get_thread_snapshot(
+            &self,
+            request: tonic::Request<super::GetThreadSnapshotRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::GetThreadSnapshotResponse>,
+            tonic::Status,
+        >;
+        /** GetQueueSnapshot returns the queues of a session, or of one thread.
+
+ Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/SESSION_NOT_FOUND, NOT_FOUND/THREAD_NOT_FOUND.
+*/
+        async fn get_queue_snapshot(
+            &self,
+            request: tonic::Request<super::GetQueueSnapshotRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::GetQueueSnapshotResponse>,
+            tonic::Status,
+        >;
+        /** GetToolInventory returns the tools that the caller can use.
+*/
+        async fn get_tool_inventory(
+            &self,
+            request: tonic::Request<super::GetToolInventoryRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::GetToolInventoryResponse>,
+            tonic::Status,
+        >;
+        /** GetContextBoundary returns the context of the latest model call of a task.
+
+ Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/TASK_NOT_FOUND.
+*/
+        async fn get_context_boundary(
+            &self,
+            request: tonic::Request<super::GetContextBoundaryRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::GetContextBoundaryResponse>,
+            tonic::Status,
+        >;
+        /** GetArtifacts returns the artifacts of a task without their content.
+
+ Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/TASK_NOT_FOUND.
+*/
+        async fn get_artifacts(
+            &self,
+            request: tonic::Request<super::GetArtifactsRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::GetArtifactsResponse>,
+            tonic::Status,
+        >;
+        /** GetEvidence returns what the log of a task proves.
+
+ Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/TASK_NOT_FOUND.
+*/
+        async fn get_evidence(
+            &self,
+            request: tonic::Request<super::GetEvidenceRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::GetEvidenceResponse>,
+            tonic::Status,
+        >;
+    }
+    /** SnapshotService returns read models. The cost of a call does not grow with the age of a session.
+
+ A snapshot of a session, thread or queue needs a session of the caller, and one of a task needs a task of the caller. Size limits
+ and errors are those of AgentService. TaskControlService has the snapshots of tasks.
+*/
+    #[derive(Debug)]
+    pub struct SnapshotServiceServer<T> {
+        inner: Arc<T>,
+        accept_compression_encodings: EnabledCompressionEncodings,
+        send_compression_encodings: EnabledCompressionEncodings,
+        max_decoding_message_size: Option<usize>,
+        max_encoding_message_size: Option<usize>,
+    }
+    impl<T> SnapshotServiceServer<T> {
+        pub fn new(inner: T) -> Self {
+            Self::from_arc(Arc::new(inner))
+        }
+        pub fn from_arc(inner: Arc<T>) -> Self {
+            Self {
+                inner,
+                accept_compression_encodings: Default::default(),
+                send_compression_encodings: Default::default(),
+                max_decoding_message_size: None,
+                max_encoding_message_size: None,
+            }
+        }
+        pub fn with_interceptor<F>(
+            inner: T,
+            interceptor: F,
+        ) -> InterceptedService<Self, F>
+        where
+            F: tonic::service::Interceptor,
+        {
+            InterceptedService::new(Self::new(inner), interceptor)
+        }
+        /// Enable decompressing requests with the given encoding.
+        #[must_use]
+        pub fn accept_compressed(mut self, encoding: CompressionEncoding) -> Self {
+            self.accept_compression_encodings.enable(encoding);
+            self
+        }
+        /// Compress responses with the given encoding, if the client supports it.
+        #[must_use]
+        pub fn send_compressed(mut self, encoding: CompressionEncoding) -> Self {
+            self.send_compression_encodings.enable(encoding);
+            self
+        }
+        /// Limits the maximum size of a decoded message.
+        ///
+        /// Default: `4MB`
+        #[must_use]
+        pub fn max_decoding_message_size(mut self, limit: usize) -> Self {
+            self.max_decoding_message_size = Some(limit);
+            self
+        }
+        /// Limits the maximum size of an encoded message.
+        ///
+        /// Default: `usize::MAX`
+        #[must_use]
+        pub fn max_encoding_message_size(mut self, limit: usize) -> Self {
+            self.max_encoding_message_size = Some(limit);
+            self
+        }
+    }
+    impl<T, B> tonic::codegen::Service<http::Request<B>> for SnapshotServiceServer<T>
+    where
+        T: SnapshotService,
+        B: Body + std::marker::Send + 'static,
+        B::Error: Into<StdError> + std::marker::Send + 'static,
+    {
+        type Response = http::Response<tonic::body::Body>;
+        type Error = std::convert::Infallible;
+        type Future = BoxFuture<Self::Response, Self::Error>;
+        fn poll_ready(
+            &mut self,
+            _cx: &mut Context<'_>,
+        ) -> Poll<std::result::Result<(), Self::Error>> {
+            Poll::Ready(Ok(()))
+        }
+        fn call(&mut self, req: http::Request<B>) -> Self::Future {
+            match req.uri().path() {
+                "/plgrpc.v1.SnapshotService/GetSessionSnapshot" => {
+                    #[allow(non_camel_case_types)]
+                    struct GetSessionSnapshotSvc<T: SnapshotService>(pub Arc<T>);
+                    impl<
+                        T: SnapshotService,
+                    > tonic::server::UnaryService<super::GetSessionSnapshotRequest>
+                    for GetSessionSnapshotSvc<T> {
+                        type Response = super::GetSessionSnapshotResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::GetSessionSnapshotRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as SnapshotService>::get_session_snapshot(
+                                        &inner,
+                                        request,
+                                    )
+                                    .await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = GetSessionSnapshotSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/plgrpc.v1.SnapshotService/GetThreadSnapshot" => {
+                    #[allow(non_camel_case_types)]
+                    struct GetThreadSnapshotSvc<T: SnapshotService>(pub Arc<T>);
+                    impl<
+                        T: SnapshotService,
+                    > tonic::server::UnaryService<super::GetThreadSnapshotRequest>
+                    for GetThreadSnapshotSvc<T> {
+                        type Response = super::GetThreadSnapshotResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::GetThreadSnapshotRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as SnapshotService>::get_thread_snapshot(&inner, request)
+                                    .await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = GetThreadSnapshotSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/plgrpc.v1.SnapshotService/GetQueueSnapshot" => {
+                    #[allow(non_camel_case_types)]
+                    struct GetQueueSnapshotSvc<T: SnapshotService>(pub Arc<T>);
+                    impl<
+                        T: SnapshotService,
+                    > tonic::server::UnaryService<super::GetQueueSnapshotRequest>
+                    for GetQueueSnapshotSvc<T> {
+                        type Response = super::GetQueueSnapshotResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::GetQueueSnapshotRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as SnapshotService>::get_queue_snapshot(&inner, request)
+                                    .await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = GetQueueSnapshotSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/plgrpc.v1.SnapshotService/GetToolInventory" => {
+                    #[allow(non_camel_case_types)]
+                    struct GetToolInventorySvc<T: SnapshotService>(pub Arc<T>);
+                    impl<
+                        T: SnapshotService,
+                    > tonic::server::UnaryService<super::GetToolInventoryRequest>
+                    for GetToolInventorySvc<T> {
+                        type Response = super::GetToolInventoryResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::GetToolInventoryRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as SnapshotService>::get_tool_inventory(&inner, request)
+                                    .await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = GetToolInventorySvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/plgrpc.v1.SnapshotService/GetContextBoundary" => {
+                    #[allow(non_camel_case_types)]
+                    struct GetContextBoundarySvc<T: SnapshotService>(pub Arc<T>);
+                    impl<
+                        T: SnapshotService,
+                    > tonic::server::UnaryService<super::GetContextBoundaryRequest>
+                    for GetContextBoundarySvc<T> {
+                        type Response = super::GetContextBoundaryResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::GetContextBoundaryRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as SnapshotService>::get_context_boundary(
+                                        &inner,
+                                        request,
+                                    )
+                                    .await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = GetContextBoundarySvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/plgrpc.v1.SnapshotService/GetArtifacts" => {
+                    #[allow(non_camel_case_types)]
+                    struct GetArtifactsSvc<T: SnapshotService>(pub Arc<T>);
+                    impl<
+                        T: SnapshotService,
+                    > tonic::server::UnaryService<super::GetArtifactsRequest>
+                    for GetArtifactsSvc<T> {
+                        type Response = super::GetArtifactsResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::GetArtifactsRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as SnapshotService>::get_artifacts(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = GetArtifactsSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/plgrpc.v1.SnapshotService/GetEvidence" => {
+                    #[allow(non_camel_case_types)]
+                    struct GetEvidenceSvc<T: SnapshotService>(pub Arc<T>);
+                    impl<
+                        T: SnapshotService,
+                    > tonic::server::UnaryService<super::GetEvidenceRequest>
+                    for GetEvidenceSvc<T> {
+                        type Response = super::GetEvidenceResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::GetEvidenceRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as SnapshotService>::get_evidence(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = GetEvidenceSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                _ => {
+                    Box::pin(async move {
+                        let mut response = http::Response::new(
+                            tonic::body::Body::default(),
+                        );
+                        let headers = response.headers_mut();
+                        headers
+                            .insert(
+                                tonic::Status::GRPC_STATUS,
+                                (tonic::Code::Unimplemented as i32).into(),
+                            );
+                        headers
+                            .insert(
+                                http::header::CONTENT_TYPE,
+                                tonic::metadata::GRPC_CONTENT_TYPE,
+                            );
+                        Ok(response)
+                    })
+                }
+            }
+        }
+    }
+    impl<T> Clone for SnapshotServiceServer<T> {
+        fn clone(&self) -> Self {
+            let inner = self.inner.clone();
+            Self {
+                inner,
+                accept_compression_encodings: self.accept_compression_encodings,
+                send_compression_encodings: self.send_compression_encodings,
+                max_decoding_message_size: self.max_decoding_message_size,
+                max_encoding_message_size: self.max_encoding_message_size,
+            }
+        }
+    }
+    /// Generated gRPC service name
+    pub const SERVICE_NAME: &str = "plgrpc.v1.SnapshotService";
+    impl<T> tonic::server::NamedService for SnapshotServiceServer<T> {
+        const NAME: &'static str = SERVICE_NAME;
+    }
+}
+/// Generated client implementations.
+pub mod task_control_service_client {
+    #![allow(
+        unused_variables,
+        dead_code,
+        missing_docs,
+        clippy::wildcard_imports,
+        clippy::let_unit_value,
+    )]
+    use tonic::codegen::*;
+    use tonic::codegen::http::Uri;
+    /** TaskControlService controls single tasks. AgentService sends, reads and cancels them.
+
+ A task belongs to the principal that created it; for every other principal it does not exist. Each method returns the task after
+ the call. Size limits and errors are those of AgentService.
+*/
+    #[derive(Debug, Clone)]
+    pub struct TaskControlServiceClient<T> {
+        inner: tonic::client::Grpc<T>,
+    }
+    impl TaskControlServiceClient<tonic::transport::Channel> {
+        /// Attempt to create a new client by connecting to a given endpoint.
+        pub async fn connect<D>(dst: D) -> Result<Self, tonic::transport::Error>
+        where
+            D: TryInto<tonic::transport::Endpoint>,
+            D::Error: Into<StdError>,
+        {
+            let conn = tonic::transport::Endpoint::new(dst)?.connect().await?;
+            Ok(Self::new(conn))
+        }
+    }
+    impl<T> TaskControlServiceClient<T>
+    where
+        T: tonic::client::GrpcService<tonic::body::Body>,
+        T::Error: Into<StdError>,
+        T::ResponseBody: Body<Data = Bytes> + std::marker::Send + 'static,
+        <T::ResponseBody as Body>::Error: Into<StdError> + std::marker::Send,
+    {
+        pub fn new(inner: T) -> Self {
+            let inner = tonic::client::Grpc::new(inner);
+            Self { inner }
+        }
+        pub fn with_origin(inner: T, origin: Uri) -> Self {
+            let inner = tonic::client::Grpc::with_origin(inner, origin);
+            Self { inner }
+        }
+        pub fn with_interceptor<F>(
+            inner: T,
+            interceptor: F,
+        ) -> TaskControlServiceClient<InterceptedService<T, F>>
+        where
+            F: tonic::service::Interceptor,
+            T::ResponseBody: Default,
+            T: tonic::codegen::Service<
+                http::Request<tonic::body::Body>,
+                Response = http::Response<
+                    <T as tonic::client::GrpcService<tonic::body::Body>>::ResponseBody,
+                >,
+            >,
+            <T as tonic::codegen::Service<
+                http::Request<tonic::body::Body>,
+            >>::Error: Into<StdError> + std::marker::Send + std::marker::Sync,
+        {
+            TaskControlServiceClient::new(InterceptedService::new(inner, interceptor))
+        }
+        /// Compress requests with the given encoding.
+        ///
+        /// This requires the server to support it otherwise it might respond with an
+        /// error.
+        #[must_use]
+        pub fn send_compressed(mut self, encoding: CompressionEncoding) -> Self {
+            self.inner = self.inner.send_compressed(encoding);
+            self
+        }
+        /// Enable decompressing responses.
+        #[must_use]
+        pub fn accept_compressed(mut self, encoding: CompressionEncoding) -> Self {
+            self.inner = self.inner.accept_compressed(encoding);
+            self
+        }
+        /// Limits the maximum size of a decoded message.
+        ///
+        /// Default: `4MB`
+        #[must_use]
+        pub fn max_decoding_message_size(mut self, limit: usize) -> Self {
+            self.inner = self.inner.max_decoding_message_size(limit);
+            self
+        }
+        /// Limits the maximum size of an encoded message.
+        ///
+        /// Default: `usize::MAX`
+        #[must_use]
+        pub fn max_encoding_message_size(mut self, limit: usize) -> Self {
+            self.inner = self.inner.max_encoding_message_size(limit);
+            self
+        }
+        /** CreateTask creates a draft: a task that does not begin before StartTask. Repeating the call with the same `request_id` returns
+ the same task.
+
+ Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, ALREADY_EXISTS/TASK_ALREADY_EXISTS, NOT_FOUND/TASK_NOT_FOUND (a link),
+ FAILED_PRECONDITION/LINK_CYCLE.
+*/
+        pub async fn create_task(
+            &mut self,
+            request: impl tonic::IntoRequest<super::CreateTaskRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::CreateTaskResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/plgrpc.v1.TaskControlService/CreateTask",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("plgrpc.v1.TaskControlService", "CreateTask"));
+            self.inner.unary(req, path, codec).await
+        }
+        /** UpdateTask changes the description or the metadata of a task.
+
+ Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/TASK_NOT_FOUND.
+*/
+        pub async fn update_task(
+            &mut self,
+            request: impl tonic::IntoRequest<super::UpdateTaskRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::UpdateTaskResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/plgrpc.v1.TaskControlService/UpdateTask",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("plgrpc.v1.TaskControlService", "UpdateTask"));
+            self.inner.unary(req, path, codec).await
+        }
+        /** StartTask starts a draft. If other tasks block it, it starts when they have ended. A task that has been started is returned
+ unchanged.
+
+ Errors: NOT_FOUND/TASK_NOT_FOUND, FAILED_PRECONDITION/TASK_FINISHED.
+*/
+        pub async fn start_task(
+            &mut self,
+            request: impl tonic::IntoRequest<super::StartTaskRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::StartTaskResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/plgrpc.v1.TaskControlService/StartTask",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("plgrpc.v1.TaskControlService", "StartTask"));
+            self.inner.unary(req, path, codec).await
+        }
+        /** AppendTaskProgress adds a progress report to a task that has not ended.
+
+ Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/TASK_NOT_FOUND, FAILED_PRECONDITION/TASK_FINISHED.
+*/
+        pub async fn append_task_progress(
+            &mut self,
+            request: impl tonic::IntoRequest<super::AppendTaskProgressRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::AppendTaskProgressResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/plgrpc.v1.TaskControlService/AppendTaskProgress",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(
+                    GrpcMethod::new("plgrpc.v1.TaskControlService", "AppendTaskProgress"),
+                );
+            self.inner.unary(req, path, codec).await
+        }
+        /** PauseTask pauses a task at the next point at which its run can wait: before an action, a model call or an emitted event. While
+ it is paused, the run has no slot, and the time limits of its budget stand still. A pause survives restarts. Repeating the call
+ changes nothing.
+
+ Errors: NOT_FOUND/TASK_NOT_FOUND, FAILED_PRECONDITION/TASK_FINISHED, FAILED_PRECONDITION/INVALID_TRANSITION (a draft, or a
+ task that waits for input).
+*/
+        pub async fn pause_task(
+            &mut self,
+            request: impl tonic::IntoRequest<super::PauseTaskRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::PauseTaskResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/plgrpc.v1.TaskControlService/PauseTask",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("plgrpc.v1.TaskControlService", "PauseTask"));
+            self.inner.unary(req, path, codec).await
+        }
+        /** ResumeTask ends the pause of a task. A task that is not paused is returned unchanged.
+
+ Errors: NOT_FOUND/TASK_NOT_FOUND, FAILED_PRECONDITION/TASK_FINISHED.
+*/
+        pub async fn resume_task(
+            &mut self,
+            request: impl tonic::IntoRequest<super::ResumeTaskRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ResumeTaskResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/plgrpc.v1.TaskControlService/ResumeTask",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("plgrpc.v1.TaskControlService", "ResumeTask"));
+            self.inner.unary(req, path, codec).await
+        }
+        /** RetryTask begins the work on an ended task again, with the same input. The earlier runs stay in its log.
+
+ Errors: NOT_FOUND/TASK_NOT_FOUND, FAILED_PRECONDITION/INVALID_TRANSITION (the task has not ended).
+*/
+        pub async fn retry_task(
+            &mut self,
+            request: impl tonic::IntoRequest<super::RetryTaskRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::RetryTaskResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/plgrpc.v1.TaskControlService/RetryTask",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("plgrpc.v1.TaskControlService", "RetryTask"));
+            self.inner.unary(req, path, codec).await
+        }
+        /** CompleteTask ends a task with success. It is for work that is done outside of the agent: a task that a run of the agent works
+ on is refused. Repeating the call changes nothing.
+
+ Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/TASK_NOT_FOUND, FAILED_PRECONDITION/TASK_ALREADY_RUNNING,
+ FAILED_PRECONDITION/TASK_FINISHED (with another state).
+*/
+        pub async fn complete_task(
+            &mut self,
+            request: impl tonic::IntoRequest<super::CompleteTaskRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::CompleteTaskResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/plgrpc.v1.TaskControlService/CompleteTask",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("plgrpc.v1.TaskControlService", "CompleteTask"));
+            self.inner.unary(req, path, codec).await
+        }
+        /** FailTask ends a task with a failure, as CompleteTask does with success.
+
+ Errors: as CompleteTask.
+*/
+        pub async fn fail_task(
+            &mut self,
+            request: impl tonic::IntoRequest<super::FailTaskRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::FailTaskResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/plgrpc.v1.TaskControlService/FailTask",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("plgrpc.v1.TaskControlService", "FailTask"));
+            self.inner.unary(req, path, codec).await
+        }
+        /** LinkTasks adds a link to a task. A link that exists gets the new reason.
+
+ Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/TASK_NOT_FOUND, FAILED_PRECONDITION/LINK_CYCLE,
+ FAILED_PRECONDITION/TASK_STARTED (BLOCKED_BY for a task that has started), FAILED_PRECONDITION/TASK_FINISHED.
+*/
+        pub async fn link_tasks(
+            &mut self,
+            request: impl tonic::IntoRequest<super::LinkTasksRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::LinkTasksResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/plgrpc.v1.TaskControlService/LinkTasks",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("plgrpc.v1.TaskControlService", "LinkTasks"));
+            self.inner.unary(req, path, codec).await
+        }
+        /** UnlinkTasks removes a link. Without such a link nothing changes.
+
+ Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/TASK_NOT_FOUND.
+*/
+        pub async fn unlink_tasks(
+            &mut self,
+            request: impl tonic::IntoRequest<super::UnlinkTasksRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::UnlinkTasksResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/plgrpc.v1.TaskControlService/UnlinkTasks",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("plgrpc.v1.TaskControlService", "UnlinkTasks"));
+            self.inner.unary(req, path, codec).await
+        }
+        /** GetTaskSnapshot returns a task with its status in detail.
+
+ Errors: NOT_FOUND/TASK_NOT_FOUND.
+*/
+        pub async fn get_task_snapshot(
+            &mut self,
+            request: impl tonic::IntoRequest<super::GetTaskSnapshotRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::GetTaskSnapshotResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/plgrpc.v1.TaskControlService/GetTaskSnapshot",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(
+                    GrpcMethod::new("plgrpc.v1.TaskControlService", "GetTaskSnapshot"),
+                );
+            self.inner.unary(req, path, codec).await
+        }
+        /** ListTaskSnapshots returns tasks with their status in detail, most recently changed first.
+
+ Errors: INVALID_ARGUMENT/INVALID_ARGUMENT.
+*/
+        pub async fn list_task_snapshots(
+            &mut self,
+            request: impl tonic::IntoRequest<super::ListTaskSnapshotsRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ListTaskSnapshotsResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/plgrpc.v1.TaskControlService/ListTaskSnapshots",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(
+                    GrpcMethod::new("plgrpc.v1.TaskControlService", "ListTaskSnapshots"),
+                );
+            self.inner.unary(req, path, codec).await
+        }
+    }
+}
+/// Generated server implementations.
+pub mod task_control_service_server {
+    #![allow(
+        unused_variables,
+        dead_code,
+        missing_docs,
+        clippy::wildcard_imports,
+        clippy::let_unit_value,
+    )]
+    use tonic::codegen::*;
+    /// Generated trait containing gRPC methods that should be implemented for use with TaskControlServiceServer.
+    #[async_trait]
+    pub trait TaskControlService: std::marker::Send + std::marker::Sync + 'static {
+        /** CreateTask creates a draft: a task that does not begin before StartTask. Repeating the call with the same `request_id` returns
+ the same task.
+
+ Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, ALREADY_EXISTS/TASK_ALREADY_EXISTS, NOT_FOUND/TASK_NOT_FOUND (a link),
+ FAILED_PRECONDITION/LINK_CYCLE.
+*/
+        async fn create_task(
+            &self,
+            request: tonic::Request<super::CreateTaskRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::CreateTaskResponse>,
+            tonic::Status,
+        >;
+        /** UpdateTask changes the description or the metadata of a task.
+
+ Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/TASK_NOT_FOUND.
+*/
+        async fn update_task(
+            &self,
+            request: tonic::Request<super::UpdateTaskRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::UpdateTaskResponse>,
+            tonic::Status,
+        >;
+        /** StartTask starts a draft. If other tasks block it, it starts when they have ended. A task that has been started is returned
+ unchanged.
+
+ Errors: NOT_FOUND/TASK_NOT_FOUND, FAILED_PRECONDITION/TASK_FINISHED.
+*/
+        async fn start_task(
+            &self,
+            request: tonic::Request<super::StartTaskRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::StartTaskResponse>,
+            tonic::Status,
+        >;
+        /** AppendTaskProgress adds a progress report to a task that has not ended.
+
+ Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/TASK_NOT_FOUND, FAILED_PRECONDITION/TASK_FINISHED.
+*/
+        async fn append_task_progress(
+            &self,
+            request: tonic::Request<super::AppendTaskProgressRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::AppendTaskProgressResponse>,
+            tonic::Status,
+        >;
+        /** PauseTask pauses a task at the next point at which its run can wait: before an action, a model call or an emitted event. While
+ it is paused, the run has no slot, and the time limits of its budget stand still. A pause survives restarts. Repeating the call
+ changes nothing.
+
+ Errors: NOT_FOUND/TASK_NOT_FOUND, FAILED_PRECONDITION/TASK_FINISHED, FAILED_PRECONDITION/INVALID_TRANSITION (a draft, or a
+ task that waits for input).
+*/
+        async fn pause_task(
+            &self,
+            request: tonic::Request<super::PauseTaskRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::PauseTaskResponse>,
+            tonic::Status,
+        >;
+        /** ResumeTask ends the pause of a task. A task that is not paused is returned unchanged.
+
+ Errors: NOT_FOUND/TASK_NOT_FOUND, FAILED_PRECONDITION/TASK_FINISHED.
+*/
+        async fn resume_task(
+            &self,
+            request: tonic::Request<super::ResumeTaskRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ResumeTaskResponse>,
+            tonic::Status,
+        >;
+        /** RetryTask begins the work on an ended task again, with the same input. The earlier runs stay in its log.
+
+ Errors: NOT_FOUND/TASK_NOT_FOUND, FAILED_PRECONDITION/INVALID_TRANSITION (the task has not ended).
+*/
+        async fn retry_task(
+            &self,
+            request: tonic::Request<super::RetryTaskRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::RetryTaskResponse>,
+            tonic::Status,
+        >;
+        /** CompleteTask ends a task with success. It is for work that is done outside of the agent: a task that a run of the agent works
+ on is refused. Repeating the call changes nothing.
+
+ Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/TASK_NOT_FOUND, FAILED_PRECONDITION/TASK_ALREADY_RUNNING,
+ FAILED_PRECONDITION/TASK_FINISHED (with another state).
+*/
+        async fn complete_task(
+            &self,
+            request: tonic::Request<super::CompleteTaskRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::CompleteTaskResponse>,
+            tonic::Status,
+        >;
+        /** FailTask ends a task with a failure, as CompleteTask does with success.
+
+ Errors: as CompleteTask.
+*/
+        async fn fail_task(
+            &self,
+            request: tonic::Request<super::FailTaskRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::FailTaskResponse>,
+            tonic::Status,
+        >;
+        /** LinkTasks adds a link to a task. A link that exists gets the new reason.
+
+ Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/TASK_NOT_FOUND, FAILED_PRECONDITION/LINK_CYCLE,
+ FAILED_PRECONDITION/TASK_STARTED (BLOCKED_BY for a task that has started), FAILED_PRECONDITION/TASK_FINISHED.
+*/
+        async fn link_tasks(
+            &self,
+            request: tonic::Request<super::LinkTasksRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::LinkTasksResponse>,
+            tonic::Status,
+        >;
+        /** UnlinkTasks removes a link. Without such a link nothing changes.
+
+ Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/TASK_NOT_FOUND.
+*/
+        async fn unlink_tasks(
+            &self,
+            request: tonic::Request<super::UnlinkTasksRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::UnlinkTasksResponse>,
+            tonic::Status,
+        >;
+        /** GetTaskSnapshot returns a task with its status in detail.
+
+ Errors: NOT_FOUND/TASK_NOT_FOUND.
+*/
+        async fn get_task_snapshot(
+            &self,
+            request: tonic::Request<super::GetTaskSnapshotRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::GetTaskSnapshotResponse>,
+            tonic::Status,
+        >;
+        /** ListTaskSnapshots returns tasks with their status in detail, most recently changed first.
+
+ Errors: INVALID_ARGUMENT/INVALID_ARGUMENT.
+*/
+        async fn list_task_snapshots(
+            &self,
+            request: tonic::Request<super::ListTaskSnapshotsRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ListTaskSnapshotsResponse>,
+            tonic::Status,
+        >;
+    }
+    /** TaskControlService controls single tasks. AgentService sends, reads and cancels them.
+
+ A task belongs to the principal that created it; for every other principal it does not exist. Each method returns the task after
+ the call. Size limits and errors are those of AgentService.
+*/
+    #[derive(Debug)]
+    pub struct TaskControlServiceServer<T> {
+        inner: Arc<T>,
+        accept_compression_encodings: EnabledCompressionEncodings,
+        send_compression_encodings: EnabledCompressionEncodings,
+        max_decoding_message_size: Option<usize>,
+        max_encoding_message_size: Option<usize>,
+    }
+    impl<T> TaskControlServiceServer<T> {
+        pub fn new(inner: T) -> Self {
+            Self::from_arc(Arc::new(inner))
+        }
+        pub fn from_arc(inner: Arc<T>) -> Self {
+            Self {
+                inner,
+                accept_compression_encodings: Default::default(),
+                send_compression_encodings: Default::default(),
+                max_decoding_message_size: None,
+                max_encoding_message_size: None,
+            }
+        }
+        pub fn with_interceptor<F>(
+            inner: T,
+            interceptor: F,
+        ) -> InterceptedService<Self, F>
+        where
+            F: tonic::service::Interceptor,
+        {
+            InterceptedService::new(Self::new(inner), interceptor)
+        }
+        /// Enable decompressing requests with the given encoding.
+        #[must_use]
+        pub fn accept_compressed(mut self, encoding: CompressionEncoding) -> Self {
+            self.accept_compression_encodings.enable(encoding);
+            self
+        }
+        /// Compress responses with the given encoding, if the client supports it.
+        #[must_use]
+        pub fn send_compressed(mut self, encoding: CompressionEncoding) -> Self {
+            self.send_compression_encodings.enable(encoding);
+            self
+        }
+        /// Limits the maximum size of a decoded message.
+        ///
+        /// Default: `4MB`
+        #[must_use]
+        pub fn max_decoding_message_size(mut self, limit: usize) -> Self {
+            self.max_decoding_message_size = Some(limit);
+            self
+        }
+        /// Limits the maximum size of an encoded message.
+        ///
+        /// Default: `usize::MAX`
+        #[must_use]
+        pub fn max_encoding_message_size(mut self, limit: usize) -> Self {
+            self.max_encoding_message_size = Some(limit);
+            self
+        }
+    }
+    impl<T, B> tonic::codegen::Service<http::Request<B>> for TaskControlServiceServer<T>
+    where
+        T: TaskControlService,
+        B: Body + std::marker::Send + 'static,
+        B::Error: Into<StdError> + std::marker::Send + 'static,
+    {
+        type Response = http::Response<tonic::body::Body>;
+        type Error = std::convert::Infallible;
+        type Future = BoxFuture<Self::Response, Self::Error>;
+        fn poll_ready(
+            &mut self,
+            _cx: &mut Context<'_>,
+        ) -> Poll<std::result::Result<(), Self::Error>> {
+            Poll::Ready(Ok(()))
+        }
+        fn call(&mut self, req: http::Request<B>) -> Self::Future {
+            match req.uri().path() {
+                "/plgrpc.v1.TaskControlService/CreateTask" => {
+                    #[allow(non_camel_case_types)]
+                    struct CreateTaskSvc<T: TaskControlService>(pub Arc<T>);
+                    impl<
+                        T: TaskControlService,
+                    > tonic::server::UnaryService<super::CreateTaskRequest>
+                    for CreateTaskSvc<T> {
+                        type Response = super::CreateTaskResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::CreateTaskRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as TaskControlService>::create_task(&inner, request)
+                                    .await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = CreateTaskSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/plgrpc.v1.TaskControlService/UpdateTask" => {
+                    #[allow(non_camel_case_types)]
+                    struct UpdateTaskSvc<T: TaskControlService>(pub Arc<T>);
+                    impl<
+                        T: TaskControlService,
+                    > tonic::server::UnaryService<super::UpdateTaskRequest>
+                    for UpdateTaskSvc<T> {
+                        type Response = super::UpdateTaskResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::UpdateTaskRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as TaskControlService>::update_task(&inner, request)
+                                    .await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = UpdateTaskSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/plgrpc.v1.TaskControlService/StartTask" => {
+                    #[allow(non_camel_case_types)]
+                    struct StartTaskSvc<T: TaskControlService>(pub Arc<T>);
+                    impl<
+                        T: TaskControlService,
+                    > tonic::server::UnaryService<super::StartTaskRequest>
+                    for StartTaskSvc<T> {
+                        type Response = super::StartTaskResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::StartTaskRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as TaskControlService>::start_task(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = StartTaskSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/plgrpc.v1.TaskControlService/AppendTaskProgress" => {
+                    #[allow(non_camel_case_types)]
+                    struct AppendTaskProgressSvc<T: TaskControlService>(pub Arc<T>);
+                    impl<
+                        T: TaskControlService,
+                    > tonic::server::UnaryService<super::AppendTaskProgressRequest>
+                    for AppendTaskProgressSvc<T> {
+                        type Response = super::AppendTaskProgressResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::AppendTaskProgressRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as TaskControlService>::append_task_progress(
+                                        &inner,
+                                        request,
+                                    )
+                                    .await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = AppendTaskProgressSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/plgrpc.v1.TaskControlService/PauseTask" => {
+                    #[allow(non_camel_case_types)]
+                    struct PauseTaskSvc<T: TaskControlService>(pub Arc<T>);
+                    impl<
+                        T: TaskControlService,
+                    > tonic::server::UnaryService<super::PauseTaskRequest>
+                    for PauseTaskSvc<T> {
+                        type Response = super::PauseTaskResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::PauseTaskRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as TaskControlService>::pause_task(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = PauseTaskSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/plgrpc.v1.TaskControlService/ResumeTask" => {
+                    #[allow(non_camel_case_types)]
+                    struct ResumeTaskSvc<T: TaskControlService>(pub Arc<T>);
+                    impl<
+                        T: TaskControlService,
+                    > tonic::server::UnaryService<super::ResumeTaskRequest>
+                    for ResumeTaskSvc<T> {
+                        type Response = super::ResumeTaskResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::ResumeTaskRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as TaskControlService>::resume_task(&inner, request)
+                                    .await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = ResumeTaskSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/plgrpc.v1.TaskControlService/RetryTask" => {
+                    #[allow(non_camel_case_types)]
+                    struct RetryTaskSvc<T: TaskControlService>(pub Arc<T>);
+                    impl<
+                        T: TaskControlService,
+                    > tonic::server::UnaryService<super::RetryTaskRequest>
+                    for RetryTaskSvc<T> {
+                        type Response = super::RetryTaskResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::RetryTaskRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as TaskControlService>::retry_task(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = RetryTaskSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/plgrpc.v1.TaskControlService/CompleteTask" => {
+                    #[allow(non_camel_case_types)]
+                    struct CompleteTaskSvc<T: TaskControlService>(pub Arc<T>);
+                    impl<
+                        T: TaskControlService,
+                    > tonic::server::UnaryService<super::CompleteTaskRequest>
+                    for CompleteTaskSvc<T> {
+                        type Response = super::CompleteTaskResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::CompleteTaskRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as TaskControlService>::complete_task(&inner, request)
+                                    .await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = CompleteTaskSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/plgrpc.v1.TaskControlService/FailTask" => {
+                    #[allow(non_camel_case_types)]
+                    struct FailTaskSvc<T: TaskControlService>(pub Arc<T>);
+                    impl<
+                        T: TaskControlService,
+                    > tonic::server::UnaryService<super::FailTaskRequest>
+                    for FailTaskSvc<T> {
+                        type Response = super::FailTaskResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::FailTaskRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as TaskControlService>::fail_task(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = FailTaskSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/plgrpc.v1.TaskControlService/LinkTasks" => {
+                    #[allow(non_camel_case_types)]
+                    struct LinkTasksSvc<T: TaskControlService>(pub Arc<T>);
+                    impl<
+                        T: TaskControlService,
+                    > tonic::server::UnaryService<super::LinkTasksRequest>
+                    for LinkTasksSvc<T> {
+                        type Response = super::LinkTasksResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::LinkTasksRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as TaskControlService>::link_tasks(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = LinkTasksSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/plgrpc.v1.TaskControlService/UnlinkTasks" => {
+                    #[allow(non_camel_case_types)]
+                    struct UnlinkTasksSvc<T: TaskControlService>(pub Arc<T>);
+                    impl<
+                        T: TaskControlService,
+                    > tonic::server::UnaryService<super::UnlinkTasksRequest>
+                    for UnlinkTasksSvc<T> {
+                        type Response = super::UnlinkTasksResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::UnlinkTasksRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as TaskControlService>::unlink_tasks(&inner, request)
+                                    .await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = UnlinkTasksSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/plgrpc.v1.TaskControlService/GetTaskSnapshot" => {
+                    #[allow(non_camel_case_types)]
+                    struct GetTaskSnapshotSvc<T: TaskControlService>(pub Arc<T>);
+                    impl<
+                        T: TaskControlService,
+                    > tonic::server::UnaryService<super::GetTaskSnapshotRequest>
+                    for GetTaskSnapshotSvc<T> {
+                        type Response = super::GetTaskSnapshotResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::GetTaskSnapshotRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as TaskControlService>::get_task_snapshot(
+                                        &inner,
+                                        request,
+                                    )
+                                    .await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = GetTaskSnapshotSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/plgrpc.v1.TaskControlService/ListTaskSnapshots" => {
+                    #[allow(non_camel_case_types)]
+                    struct ListTaskSnapshotsSvc<T: TaskControlService>(pub Arc<T>);
+                    impl<
+                        T: TaskControlService,
+                    > tonic::server::UnaryService<super::ListTaskSnapshotsRequest>
+                    for ListTaskSnapshotsSvc<T> {
+                        type Response = super::ListTaskSnapshotsResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::ListTaskSnapshotsRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as TaskControlService>::list_task_snapshots(
+                                        &inner,
+                                        request,
+                                    )
+                                    .await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = ListTaskSnapshotsSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                _ => {
+                    Box::pin(async move {
+                        let mut response = http::Response::new(
+                            tonic::body::Body::default(),
+                        );
+                        let headers = response.headers_mut();
+                        headers
+                            .insert(
+                                tonic::Status::GRPC_STATUS,
+                                (tonic::Code::Unimplemented as i32).into(),
+                            );
+                        headers
+                            .insert(
+                                http::header::CONTENT_TYPE,
+                                tonic::metadata::GRPC_CONTENT_TYPE,
+                            );
+                        Ok(response)
+                    })
+                }
+            }
+        }
+    }
+    impl<T> Clone for TaskControlServiceServer<T> {
+        fn clone(&self) -> Self {
+            let inner = self.inner.clone();
+            Self {
+                inner,
+                accept_compression_encodings: self.accept_compression_encodings,
+                send_compression_encodings: self.send_compression_encodings,
+                max_decoding_message_size: self.max_decoding_message_size,
+                max_encoding_message_size: self.max_encoding_message_size,
+            }
+        }
+    }
+    /// Generated gRPC service name
+    pub const SERVICE_NAME: &str = "plgrpc.v1.TaskControlService";
+    impl<T> tonic::server::NamedService for TaskControlServiceServer<T> {
         const NAME: &'static str = SERVICE_NAME;
     }
 }

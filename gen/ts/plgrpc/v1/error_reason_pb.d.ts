@@ -493,6 +493,20 @@ export enum ErrorReason {
    * @generated from enum value: ERROR_REASON_TURN_NOT_QUEUED = 64;
    */
   TURN_NOT_QUEUED = 64,
+
+  /**
+   * The task has started, and the request is only for tasks that have not. Read the task. gRPC code: FAILED_PRECONDITION.
+   *
+   * @generated from enum value: ERROR_REASON_TASK_STARTED = 65;
+   */
+  TASK_STARTED = 65,
+
+  /**
+   * The link would make a task wait for itself, or be a part of itself. Remove another link first. gRPC code: FAILED_PRECONDITION.
+   *
+   * @generated from enum value: ERROR_REASON_LINK_CYCLE = 66;
+   */
+  LINK_CYCLE = 66,
 }
 
 /**

@@ -16,6 +16,7 @@ import type { ApprovalEdit } from "./policy_pb.js";
 import type { ApprovalDecision, ApprovalState } from "./approval_pb.js";
 import type { Payload } from "./payload_pb.js";
 import type { ToolCall } from "./part_pb.js";
+import type { TaskDescription, TaskLink } from "./task_control_pb.js";
 
 /**
  * Describes the file plgrpc/v1/event.proto.
@@ -31,14 +32,12 @@ export declare const file_plgrpc_v1_event: GenFile;
  * - An event is sent as the same bytes as it is stored. So every reader of the task sees everything in its events: the owner
  *   (TaskSubmitted.principal), the scopes of the caller (RunContext.scopes), arguments, results and the approver of each decision.
  *   Today only the owner can read a task; approvers see the approval, not the log.
- * - A value that is already in the log is referenced, not copied: see ActionRequested, ApprovalRequired, ActionStarted. A reader that
- *   starts in the middle of a log shows the values that it has.
- * - The payload alone determines the meaning of an event; programs decide by the payload. `event_type` is text for people and the
- *   kind of a custom event.
- * - A reader shows `event_type` and `summary` of an unknown kind and continues. If `must_understand` is set, it must not compute the
- *   task's state from this log and fails with FAILED_PRECONDITION, reason LOG_TOO_NEW.
- * - Enums are open: a later version may add values. A reader keeps an unknown value, shows it and passes it on. Servers reject
- *   unknown values in requests.
+ * - A value that is already in the log is referenced, not copied: see ActionRequested, ApprovalRequired, ActionStarted. A reader
+ * that   starts in the middle of a log shows the values that it has. - The payload alone determines the meaning of an event;
+ * programs decide by the payload. `event_type` is text for people and the   kind of a custom event. - A reader shows `event_type`
+ * and `summary` of an unknown kind and continues. If `must_understand` is set, it must not compute the   task's state from this log
+ * and fails with FAILED_PRECONDITION, reason LOG_TOO_NEW. - Enums are open: a later version may add values. A reader keeps an
+ * unknown value, shows it and passes it on. Servers reject   unknown values in requests.
  *
  * - The log has no ids of telemetry spans, because they follow from it: a run is a span, an action is a span within its run, and a
  *   delegated task begins under `RunContext.parent_run_id`. The trace is `RunContext.trace_id`.
@@ -120,7 +119,7 @@ export declare type RunEvent = Message<"plgrpc.v1.RunEvent"> & {
   turnId: string;
 
   /**
-   * Whether this is the last event of the task. Set by the server.
+   * Whether the task ends with this event. A retry of the task can add events after it. Set by the server.
    *
    * @generated from field: bool last = 12;
    */
@@ -328,6 +327,78 @@ export declare type RunEvent = Message<"plgrpc.v1.RunEvent"> & {
      */
     value: ContextCompacted;
     case: "contextCompacted";
+  } | {
+    /**
+     * The description of the task changed.
+     *
+     * @generated from field: plgrpc.v1.TaskDescribed task_described = 86;
+     */
+    value: TaskDescribed;
+    case: "taskDescribed";
+  } | {
+    /**
+     * The input of a task that had not begun was replaced.
+     *
+     * @generated from field: plgrpc.v1.TaskInputReplaced task_input_replaced = 87;
+     */
+    value: TaskInputReplaced;
+    case: "taskInputReplaced";
+  } | {
+    /**
+     * A draft was started.
+     *
+     * @generated from field: plgrpc.v1.TaskStartRequested task_start_requested = 88;
+     */
+    value: TaskStartRequested;
+    case: "taskStartRequested";
+  } | {
+    /**
+     * A pause was requested.
+     *
+     * @generated from field: plgrpc.v1.TaskPauseRequested task_pause_requested = 89;
+     */
+    value: TaskPauseRequested;
+    case: "taskPauseRequested";
+  } | {
+    /**
+     * The run is paused.
+     *
+     * @generated from field: plgrpc.v1.TaskPaused task_paused = 90;
+     */
+    value: TaskPaused;
+    case: "taskPaused";
+  } | {
+    /**
+     * The end of a pause was requested.
+     *
+     * @generated from field: plgrpc.v1.TaskResumed task_resumed = 91;
+     */
+    value: TaskResumed;
+    case: "taskResumed";
+  } | {
+    /**
+     * A retry of an ended task was requested.
+     *
+     * @generated from field: plgrpc.v1.TaskRetried task_retried = 92;
+     */
+    value: TaskRetried;
+    case: "taskRetried";
+  } | {
+    /**
+     * A link was added.
+     *
+     * @generated from field: plgrpc.v1.TaskLinked task_linked = 93;
+     */
+    value: TaskLinked;
+    case: "taskLinked";
+  } | {
+    /**
+     * A link was removed.
+     *
+     * @generated from field: plgrpc.v1.TaskUnlinked task_unlinked = 94;
+     */
+    value: TaskUnlinked;
+    case: "taskUnlinked";
   } | { case: undefined; value?: undefined };
 };
 
@@ -371,6 +442,13 @@ export declare type TaskSubmitted = Message<"plgrpc.v1.TaskSubmitted"> & {
    * @generated from field: string thread_id = 4;
    */
   threadId: string;
+
+  /**
+   * Whether the task is a draft: nothing begins before StartTask. Set by the caller of CreateTask.
+   *
+   * @generated from field: bool draft = 5;
+   */
+  draft: boolean;
 };
 
 /**
@@ -700,14 +778,14 @@ export declare const CancelRequestedSchema: GenMessage<CancelRequested>;
  * ActionRequested records a prepared action before the policy evaluates it. Type `action.requested`.
  *
  * A value that is already in the log is not written again. `action.payload` is unset if it would be `{"arguments": A}` and A equals
- * the arguments of the tool call `action.call_id` (equal as JSON text with sorted keys). That tool call is the last one with this id
- * earlier in the log, in `llm_call_completed.tool_calls` or in a `tool_call` part of a message. A reader can discard a call after the
- * first action that references it, and all calls when the task ends or waits for input: later actions have their own payload. An
- * action with a `call_id` and an empty payload has the JSON text `{}`.
+ * the arguments of the tool call `action.call_id` (equal as JSON text with sorted keys). That tool call is the last one with this
+ * id earlier in the log, in `llm_call_completed.tool_calls` or in a `tool_call` part of a message. A reader can discard a call
+ * after the first action that references it, and all calls when the task ends or waits for input: later actions have their own
+ * payload. An action with a `call_id` and an empty payload has the JSON text `{}`.
  *
- * The clients of this project restore the payload. A reader that starts in the middle of a turn may not have the call; then it has an
- * action with a `call_id` and without payload. It shows the action without arguments, and must not treat it as an action with empty
- * arguments.
+ * The clients of this project restore the payload. A reader that starts in the middle of a turn may not have the call; then it has
+ * an action with a `call_id` and without payload. It shows the action without arguments, and must not treat it as an action with
+ * empty arguments.
  *
  * @generated from message plgrpc.v1.ActionRequested
  */
@@ -757,9 +835,8 @@ export declare const ActionPolicyEvaluatedSchema: GenMessage<ActionPolicyEvaluat
 /**
  * ApprovalRequired records an approval request. It is committed before an approver is asked. Type `approval.required`.
  *
- * The action is the one with the event's `action_id`; its policy decision is the last one about this action in the log. Both are not
- * written again; ListApprovals returns them with the approval.
- * Next free number: 7.
+ * The action is the one with the event's `action_id`; its policy decision is the last one about this action in the log. Both are
+ * not written again; ListApprovals returns them with the approval. Next free number: 7.
  *
  * @generated from message plgrpc.v1.ApprovalRequired
  */
@@ -1364,7 +1441,240 @@ export declare type Delta = Message<"plgrpc.v1.Delta"> & {
 export declare const DeltaSchema: GenMessage<Delta>;
 
 /**
- * Severity is the importance of an event for display and logs. Open: later versions may add values; an unknown value is read as info.
+ * TaskDescribed has the description of the task from now on. Type `task.described`.
+ *
+ * @generated from message plgrpc.v1.TaskDescribed
+ */
+export declare type TaskDescribed = Message<"plgrpc.v1.TaskDescribed"> & {
+  /**
+   * The whole description. Set by the caller.
+   *
+   * @generated from field: plgrpc.v1.TaskDescription description = 1;
+   */
+  description?: TaskDescription | undefined;
+
+  /**
+   * Principal that changed it. Set by the server.
+   *
+   * @generated from field: string changed_by = 2;
+   */
+  changedBy: string;
+};
+
+/**
+ * Describes the message plgrpc.v1.TaskDescribed.
+ * Use `create(TaskDescribedSchema)` to create a new message.
+ */
+export declare const TaskDescribedSchema: GenMessage<TaskDescribed>;
+
+/**
+ * TaskInputReplaced replaces all messages of a task that no run has worked on. Type `task.input_replaced`. `must_understand` is
+ * set.
+ *
+ * @generated from message plgrpc.v1.TaskInputReplaced
+ */
+export declare type TaskInputReplaced = Message<"plgrpc.v1.TaskInputReplaced"> & {
+  /**
+   * The messages that the task has now. Set by the caller.
+   *
+   * @generated from field: repeated plgrpc.v1.Message messages = 1;
+   */
+  messages: Message$1[];
+
+  /**
+   * Principal that replaced them. Set by the server.
+   *
+   * @generated from field: string changed_by = 2;
+   */
+  changedBy: string;
+};
+
+/**
+ * Describes the message plgrpc.v1.TaskInputReplaced.
+ * Use `create(TaskInputReplacedSchema)` to create a new message.
+ */
+export declare const TaskInputReplacedSchema: GenMessage<TaskInputReplaced>;
+
+/**
+ * TaskStartRequested starts a draft. Type `task.start_requested`. The task waits if other tasks block it.
+ *
+ * @generated from message plgrpc.v1.TaskStartRequested
+ */
+export declare type TaskStartRequested = Message<"plgrpc.v1.TaskStartRequested"> & {
+  /**
+   * Principal that started it. Set by the server.
+   *
+   * @generated from field: string requested_by = 1;
+   */
+  requestedBy: string;
+
+  /**
+   * Whether the work is done outside of the agent, and ends with CompleteTask or FailTask. Set by the caller.
+   *
+   * @generated from field: bool external = 2;
+   */
+  external: boolean;
+};
+
+/**
+ * Describes the message plgrpc.v1.TaskStartRequested.
+ * Use `create(TaskStartRequestedSchema)` to create a new message.
+ */
+export declare const TaskStartRequestedSchema: GenMessage<TaskStartRequested>;
+
+/**
+ * TaskPauseRequested records the request before the run pauses. Type `task.pause_requested`.
+ *
+ * @generated from message plgrpc.v1.TaskPauseRequested
+ */
+export declare type TaskPauseRequested = Message<"plgrpc.v1.TaskPauseRequested"> & {
+  /**
+   * Reason, for people. Set by the caller.
+   *
+   * @generated from field: string reason = 1;
+   */
+  reason: string;
+
+  /**
+   * Principal that requested it. Set by the server.
+   *
+   * @generated from field: string requested_by = 2;
+   */
+  requestedBy: string;
+};
+
+/**
+ * Describes the message plgrpc.v1.TaskPauseRequested.
+ * Use `create(TaskPauseRequestedSchema)` to create a new message.
+ */
+export declare const TaskPauseRequestedSchema: GenMessage<TaskPauseRequested>;
+
+/**
+ * TaskPaused tells that the run has reached a point at which it can wait, and waits. Type `task.paused`.
+ *
+ * @generated from message plgrpc.v1.TaskPaused
+ */
+export declare type TaskPaused = Message<"plgrpc.v1.TaskPaused"> & {
+};
+
+/**
+ * Describes the message plgrpc.v1.TaskPaused.
+ * Use `create(TaskPausedSchema)` to create a new message.
+ */
+export declare const TaskPausedSchema: GenMessage<TaskPaused>;
+
+/**
+ * TaskResumed ends a pause, or takes back the request of one. Type `task.resumed`.
+ *
+ * @generated from message plgrpc.v1.TaskResumed
+ */
+export declare type TaskResumed = Message<"plgrpc.v1.TaskResumed"> & {
+  /**
+   * Reason, for people. Set by the caller.
+   *
+   * @generated from field: string reason = 1;
+   */
+  reason: string;
+
+  /**
+   * Principal that requested it. Set by the server.
+   *
+   * @generated from field: string requested_by = 2;
+   */
+  requestedBy: string;
+};
+
+/**
+ * Describes the message plgrpc.v1.TaskResumed.
+ * Use `create(TaskResumedSchema)` to create a new message.
+ */
+export declare const TaskResumedSchema: GenMessage<TaskResumed>;
+
+/**
+ * TaskRetried begins a new turn of a task that has ended: its state is submitted again. Type `task.retried`. `must_understand` is
+ * set.
+ *
+ * @generated from message plgrpc.v1.TaskRetried
+ */
+export declare type TaskRetried = Message<"plgrpc.v1.TaskRetried"> & {
+  /**
+   * State before. Set by the server.
+   *
+   * @generated from field: plgrpc.v1.TaskState previous_state = 1;
+   */
+  previousState: TaskState;
+
+  /**
+   * Reason, for people. Set by the caller.
+   *
+   * @generated from field: string reason = 2;
+   */
+  reason: string;
+
+  /**
+   * Principal that requested it. Set by the server.
+   *
+   * @generated from field: string requested_by = 3;
+   */
+  requestedBy: string;
+
+  /**
+   * Number of the retry, from 1. Set by the server.
+   *
+   * @generated from field: int32 retry = 4;
+   */
+  retry: number;
+};
+
+/**
+ * Describes the message plgrpc.v1.TaskRetried.
+ * Use `create(TaskRetriedSchema)` to create a new message.
+ */
+export declare const TaskRetriedSchema: GenMessage<TaskRetried>;
+
+/**
+ * TaskLinked adds a link, or changes its reason. Type `task.linked`.
+ *
+ * @generated from message plgrpc.v1.TaskLinked
+ */
+export declare type TaskLinked = Message<"plgrpc.v1.TaskLinked"> & {
+  /**
+   * The link. Set by the caller, and by the server for the kind BLOCKS.
+   *
+   * @generated from field: plgrpc.v1.TaskLink link = 1;
+   */
+  link?: TaskLink | undefined;
+};
+
+/**
+ * Describes the message plgrpc.v1.TaskLinked.
+ * Use `create(TaskLinkedSchema)` to create a new message.
+ */
+export declare const TaskLinkedSchema: GenMessage<TaskLinked>;
+
+/**
+ * TaskUnlinked removes a link. Type `task.unlinked`.
+ *
+ * @generated from message plgrpc.v1.TaskUnlinked
+ */
+export declare type TaskUnlinked = Message<"plgrpc.v1.TaskUnlinked"> & {
+  /**
+   * The link that was removed. Set by the server.
+   *
+   * @generated from field: plgrpc.v1.TaskLink link = 1;
+   */
+  link?: TaskLink | undefined;
+};
+
+/**
+ * Describes the message plgrpc.v1.TaskUnlinked.
+ * Use `create(TaskUnlinkedSchema)` to create a new message.
+ */
+export declare const TaskUnlinkedSchema: GenMessage<TaskUnlinked>;
+
+/**
+ * Severity is the importance of an event for display and logs. Open: later versions may add values; an unknown value is read as
+ * info.
  *
  * @generated from enum plgrpc.v1.Severity
  */
@@ -1437,6 +1747,20 @@ export enum RunCause {
    * @generated from enum value: RUN_CAUSE_RECOVERED = 3;
    */
   RECOVERED = 3,
+
+  /**
+   * RetryTask: the task had ended.
+   *
+   * @generated from enum value: RUN_CAUSE_RETRIED = 4;
+   */
+  RETRIED = 4,
+
+  /**
+   * The work is done outside of the agent.
+   *
+   * @generated from enum value: RUN_CAUSE_EXTERNAL = 5;
+   */
+  EXTERNAL = 5,
 }
 
 /**

@@ -100,7 +100,7 @@ export declare const SessionSchema: GenMessage<Session>;
 
 /**
  * Thread is an ordered part of a session: its turns run one after the other, unless they were submitted to run beside others.
- * Next free number: 4.
+ * Next free number: 7.
  *
  * @generated from message plgrpc.v1.Thread
  */
@@ -125,6 +125,27 @@ export declare type Thread = Message<"plgrpc.v1.Thread"> & {
    * @generated from field: google.protobuf.Timestamp create_time = 3;
    */
   createTime?: Timestamp | undefined;
+
+  /**
+   * Thread that it is a branch of. Empty means that it began with an empty conversation.
+   *
+   * @generated from field: string from_thread_id = 4;
+   */
+  fromThreadId: string;
+
+  /**
+   * Last turn of that thread whose conversation it has. Empty with `from_thread_id` means all turns at the time of the branch.
+   *
+   * @generated from field: string from_turn_id = 5;
+   */
+  fromTurnId: string;
+
+  /**
+   * Number of rollbacks so far.
+   *
+   * @generated from field: int32 rollback_count = 6;
+   */
+  rollbackCount: number;
 };
 
 /**
@@ -135,7 +156,7 @@ export declare const ThreadSchema: GenMessage<Thread>;
 
 /**
  * Turn is one input and the work on it, until the task has ended or waits for the next input. The work is in the log of its task.
- * Next free number: 12.
+ * Next free number: 13.
  *
  * @generated from message plgrpc.v1.Turn
  */
@@ -216,6 +237,13 @@ export declare type Turn = Message<"plgrpc.v1.Turn"> & {
    * @generated from field: plgrpc.v1.WhenBusy when_busy = 11;
    */
   whenBusy: WhenBusy;
+
+  /**
+   * Whether the thread was rolled back to before this turn: its conversation does not have it.
+   *
+   * @generated from field: bool rolled_back = 12;
+   */
+  rolledBack: boolean;
 };
 
 /**
@@ -225,9 +253,8 @@ export declare type Turn = Message<"plgrpc.v1.Turn"> & {
 export declare const TurnSchema: GenMessage<Turn>;
 
 /**
- * SessionEvent is one immutable fact in a session's own log. The rules of RunEvent apply. What happens inside a turn is in the log of
- * its task.
- * Fields 1 to 15 are the envelope; payload kinds have numbers from 16. Next free number of the envelope: 3.
+ * SessionEvent is one immutable fact in a session's own log. The rules of RunEvent apply. What happens inside a turn is in the log
+ * of its task. Fields 1 to 15 are the envelope; payload kinds have numbers from 16. Next free number of the envelope: 3.
  *
  * @generated from message plgrpc.v1.SessionEvent
  */
@@ -307,6 +334,22 @@ export declare type SessionEvent = Message<"plgrpc.v1.SessionEvent"> & {
      */
     value: TurnEnded;
     case: "turnEnded";
+  } | {
+    /**
+     * A thread went back to before a turn.
+     *
+     * @generated from field: plgrpc.v1.ThreadRolledBack thread_rolled_back = 23;
+     */
+    value: ThreadRolledBack;
+    case: "threadRolledBack";
+  } | {
+    /**
+     * An input was added to a queued turn.
+     *
+     * @generated from field: plgrpc.v1.TurnMerged turn_merged = 24;
+     */
+    value: TurnMerged;
+    case: "turnMerged";
   } | { case: undefined; value?: undefined };
 };
 
@@ -396,6 +439,20 @@ export declare type ThreadStarted = Message<"plgrpc.v1.ThreadStarted"> & {
    * @generated from field: string title = 2;
    */
   title: string;
+
+  /**
+   * As in Thread.
+   *
+   * @generated from field: string from_thread_id = 3;
+   */
+  fromThreadId: string;
+
+  /**
+   * As in Thread. Set by the server, also if the request has none and the thread has turns.
+   *
+   * @generated from field: string from_turn_id = 4;
+   */
+  fromTurnId: string;
 };
 
 /**
@@ -541,6 +598,68 @@ export declare type TurnEnded = Message<"plgrpc.v1.TurnEnded"> & {
 export declare const TurnEndedSchema: GenMessage<TurnEnded>;
 
 /**
+ * ThreadRolledBack takes turns out of the conversation of a thread. Their logs stay.
+ *
+ * @generated from message plgrpc.v1.ThreadRolledBack
+ */
+export declare type ThreadRolledBack = Message<"plgrpc.v1.ThreadRolledBack"> & {
+  /**
+   * The thread.
+   *
+   * @generated from field: string thread_id = 1;
+   */
+  threadId: string;
+
+  /**
+   * First turn that is rolled back. All turns of the thread that were submitted after it, and before this event, are too, except
+   * turns that wait in the queue.
+   *
+   * @generated from field: string turn_id = 2;
+   */
+  turnId: string;
+
+  /**
+   * Reason, for people. May be empty.
+   *
+   * @generated from field: string reason = 3;
+   */
+  reason: string;
+};
+
+/**
+ * Describes the message plgrpc.v1.ThreadRolledBack.
+ * Use `create(ThreadRolledBackSchema)` to create a new message.
+ */
+export declare const ThreadRolledBackSchema: GenMessage<ThreadRolledBack>;
+
+/**
+ * TurnMerged adds an input to a queued turn. The input is in the log of that turn's task.
+ *
+ * @generated from message plgrpc.v1.TurnMerged
+ */
+export declare type TurnMerged = Message<"plgrpc.v1.TurnMerged"> & {
+  /**
+   * Id with which the input was submitted. It is another name of the turn.
+   *
+   * @generated from field: string turn_id = 1;
+   */
+  turnId: string;
+
+  /**
+   * The turn.
+   *
+   * @generated from field: string into_turn_id = 2;
+   */
+  intoTurnId: string;
+};
+
+/**
+ * Describes the message plgrpc.v1.TurnMerged.
+ * Use `create(TurnMergedSchema)` to create a new message.
+ */
+export declare const TurnMergedSchema: GenMessage<TurnMerged>;
+
+/**
  * TurnState is the state of a turn. Open: later versions may add values; an unknown value is shown, and read as active.
  *
  * @generated from enum plgrpc.v1.TurnState
@@ -620,6 +739,20 @@ export enum WhenBusy {
    * @generated from enum value: WHEN_BUSY_START = 4;
    */
   START = 4,
+
+  /**
+   * The active turns are canceled and rolled back, and the turn is the next one to start: its conversation does not have them.
+   *
+   * @generated from enum value: WHEN_BUSY_ROLLBACK = 5;
+   */
+  ROLLBACK = 5,
+
+  /**
+   * The input is added to the last turn in the queue of the thread, which is returned. Without a queue: as enqueue.
+   *
+   * @generated from enum value: WHEN_BUSY_MERGE = 6;
+   */
+  MERGE = 6,
 }
 
 /**

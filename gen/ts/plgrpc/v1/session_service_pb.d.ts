@@ -11,6 +11,8 @@ import type { TaskInput } from "./task_input_pb.js";
 import type { DeltaMode } from "./agent_service_pb.js";
 import type { Delta, RunEvent } from "./event_pb.js";
 import type { WatchPosition } from "./watch_pb.js";
+import type { Message as Message$1 } from "./task_pb.js";
+import type { Timestamp } from "@bufbuild/protobuf/wkt";
 
 /**
  * Describes the file plgrpc/v1/session_service.proto.
@@ -294,6 +296,20 @@ export declare type StartThreadRequest = Message<"plgrpc.v1.StartThreadRequest">
    * @generated from field: string title = 3;
    */
   title: string;
+
+  /**
+   * Thread of the same session to branch from. Set by the caller. Empty means an empty conversation.
+   *
+   * @generated from field: string from_thread_id = 4;
+   */
+  fromThreadId: string;
+
+  /**
+   * Last turn of that thread to include. Set by the caller. Empty means the last turn that has ended.
+   *
+   * @generated from field: string from_turn_id = 5;
+   */
+  fromTurnId: string;
 };
 
 /**
@@ -343,8 +359,8 @@ export declare type SubmitTurnRequest = Message<"plgrpc.v1.SubmitTurnRequest"> &
   threadId: string;
 
   /**
-   * Id of the turn, and its idempotency key. 1 to 128 bytes, printable. Set by the caller. Empty means that the server generates it,
-   * and that a repetition is another turn.
+   * Id of the turn, and its idempotency key. 1 to 128 bytes, printable. Set by the caller. Empty means that the server generates
+   * it, and that a repetition is another turn.
    *
    * @generated from field: string turn_id = 3;
    */
@@ -724,12 +740,490 @@ export declare type SessionSegment = Message<"plgrpc.v1.SessionSegment"> & {
 export declare const SessionSegmentSchema: GenMessage<SessionSegment>;
 
 /**
- * SessionService keeps the inputs of a conversation in order and streams everything that happens in it. It is made for hosts and chat
- * front ends.
+ * DeleteSessionRequest names the session.
+ *
+ * @generated from message plgrpc.v1.DeleteSessionRequest
+ */
+export declare type DeleteSessionRequest = Message<"plgrpc.v1.DeleteSessionRequest"> & {
+  /**
+   * The session. Set by the caller. Required.
+   *
+   * @generated from field: string session_id = 1;
+   */
+  sessionId: string;
+};
+
+/**
+ * Describes the message plgrpc.v1.DeleteSessionRequest.
+ * Use `create(DeleteSessionRequestSchema)` to create a new message.
+ */
+export declare const DeleteSessionRequestSchema: GenMessage<DeleteSessionRequest>;
+
+/**
+ * DeleteSessionResponse has what was deleted.
+ *
+ * @generated from message plgrpc.v1.DeleteSessionResponse
+ */
+export declare type DeleteSessionResponse = Message<"plgrpc.v1.DeleteSessionResponse"> & {
+  /**
+   * Number of threads, with `default`. Set by the server.
+   *
+   * @generated from field: int64 thread_count = 1;
+   */
+  threadCount: bigint;
+
+  /**
+   * Number of turns. Set by the server.
+   *
+   * @generated from field: int64 turn_count = 2;
+   */
+  turnCount: bigint;
+
+  /**
+   * Number of tasks. Set by the server.
+   *
+   * @generated from field: int64 task_count = 3;
+   */
+  taskCount: bigint;
+
+  /**
+   * Number of events of these tasks. Set by the server.
+   *
+   * @generated from field: int64 event_count = 4;
+   */
+  eventCount: bigint;
+
+  /**
+   * Stores of the agent's state, each with the number of items or messages that it had. Set by the server.
+   *
+   * @generated from field: repeated plgrpc.v1.DeletedState states = 5;
+   */
+  states: DeletedState[];
+};
+
+/**
+ * Describes the message plgrpc.v1.DeleteSessionResponse.
+ * Use `create(DeleteSessionResponseSchema)` to create a new message.
+ */
+export declare const DeleteSessionResponseSchema: GenMessage<DeleteSessionResponse>;
+
+/**
+ * DeletedState names a store and what was deleted from it.
+ *
+ * @generated from message plgrpc.v1.DeletedState
+ */
+export declare type DeletedState = Message<"plgrpc.v1.DeletedState"> & {
+  /**
+   * Name of the store, as in StateStoreReport. Set by the server.
+   *
+   * @generated from field: string name = 1;
+   */
+  name: string;
+
+  /**
+   * Number of messages and items. Set by the server.
+   *
+   * @generated from field: int64 count = 2;
+   */
+  count: bigint;
+};
+
+/**
+ * Describes the message plgrpc.v1.DeletedState.
+ * Use `create(DeletedStateSchema)` to create a new message.
+ */
+export declare const DeletedStateSchema: GenMessage<DeletedState>;
+
+/**
+ * UpdateQueuedTurnRequest has the new input.
+ *
+ * @generated from message plgrpc.v1.UpdateQueuedTurnRequest
+ */
+export declare type UpdateQueuedTurnRequest = Message<"plgrpc.v1.UpdateQueuedTurnRequest"> & {
+  /**
+   * The session. Set by the caller. Required.
+   *
+   * @generated from field: string session_id = 1;
+   */
+  sessionId: string;
+
+  /**
+   * The turn. Set by the caller. Required.
+   *
+   * @generated from field: string turn_id = 2;
+   */
+  turnId: string;
+
+  /**
+   * The messages that replace those of the turn, at least one and at most 1,000. Set by the caller. Required.
+   *
+   * @generated from field: repeated plgrpc.v1.Message messages = 3;
+   */
+  messages: Message$1[];
+};
+
+/**
+ * Describes the message plgrpc.v1.UpdateQueuedTurnRequest.
+ * Use `create(UpdateQueuedTurnRequestSchema)` to create a new message.
+ */
+export declare const UpdateQueuedTurnRequestSchema: GenMessage<UpdateQueuedTurnRequest>;
+
+/**
+ * UpdateQueuedTurnResponse carries the turn.
+ *
+ * @generated from message plgrpc.v1.UpdateQueuedTurnResponse
+ */
+export declare type UpdateQueuedTurnResponse = Message<"plgrpc.v1.UpdateQueuedTurnResponse"> & {
+  /**
+   * The turn. Set by the server.
+   *
+   * @generated from field: plgrpc.v1.Turn turn = 1;
+   */
+  turn?: Turn | undefined;
+};
+
+/**
+ * Describes the message plgrpc.v1.UpdateQueuedTurnResponse.
+ * Use `create(UpdateQueuedTurnResponseSchema)` to create a new message.
+ */
+export declare const UpdateQueuedTurnResponseSchema: GenMessage<UpdateQueuedTurnResponse>;
+
+/**
+ * RollbackThreadRequest names the turn to go back to.
+ *
+ * @generated from message plgrpc.v1.RollbackThreadRequest
+ */
+export declare type RollbackThreadRequest = Message<"plgrpc.v1.RollbackThreadRequest"> & {
+  /**
+   * The session. Set by the caller. Required.
+   *
+   * @generated from field: string session_id = 1;
+   */
+  sessionId: string;
+
+  /**
+   * The first turn that is rolled back. Set by the caller. Required.
+   *
+   * @generated from field: string turn_id = 2;
+   */
+  turnId: string;
+
+  /**
+   * Reason, for people. Set by the caller. At most 1,000 characters.
+   *
+   * @generated from field: string reason = 3;
+   */
+  reason: string;
+};
+
+/**
+ * Describes the message plgrpc.v1.RollbackThreadRequest.
+ * Use `create(RollbackThreadRequestSchema)` to create a new message.
+ */
+export declare const RollbackThreadRequestSchema: GenMessage<RollbackThreadRequest>;
+
+/**
+ * RollbackThreadResponse carries the thread.
+ *
+ * @generated from message plgrpc.v1.RollbackThreadResponse
+ */
+export declare type RollbackThreadResponse = Message<"plgrpc.v1.RollbackThreadResponse"> & {
+  /**
+   * The thread after the call. Set by the server.
+   *
+   * @generated from field: plgrpc.v1.Thread thread = 1;
+   */
+  thread?: Thread | undefined;
+
+  /**
+   * Number of turns that this call rolled back. Set by the server.
+   *
+   * @generated from field: int64 turn_count = 2;
+   */
+  turnCount: bigint;
+};
+
+/**
+ * Describes the message plgrpc.v1.RollbackThreadResponse.
+ * Use `create(RollbackThreadResponseSchema)` to create a new message.
+ */
+export declare const RollbackThreadResponseSchema: GenMessage<RollbackThreadResponse>;
+
+/**
+ * ResumeThreadRequest names the thread.
+ *
+ * @generated from message plgrpc.v1.ResumeThreadRequest
+ */
+export declare type ResumeThreadRequest = Message<"plgrpc.v1.ResumeThreadRequest"> & {
+  /**
+   * The session. Set by the caller. Required.
+   *
+   * @generated from field: string session_id = 1;
+   */
+  sessionId: string;
+
+  /**
+   * The thread. Set by the caller. Empty means `default`.
+   *
+   * @generated from field: string thread_id = 2;
+   */
+  threadId: string;
+
+  /**
+   * Reason, for people. Set by the caller. At most 1,000 characters.
+   *
+   * @generated from field: string reason = 3;
+   */
+  reason: string;
+};
+
+/**
+ * Describes the message plgrpc.v1.ResumeThreadRequest.
+ * Use `create(ResumeThreadRequestSchema)` to create a new message.
+ */
+export declare const ResumeThreadRequestSchema: GenMessage<ResumeThreadRequest>;
+
+/**
+ * ResumeThreadResponse carries the state of the thread.
+ *
+ * @generated from message plgrpc.v1.ResumeThreadResponse
+ */
+export declare type ResumeThreadResponse = Message<"plgrpc.v1.ResumeThreadResponse"> & {
+  /**
+   * Active turns whose pause has ended with this call. Set by the server.
+   *
+   * @generated from field: repeated plgrpc.v1.Turn resumed = 1;
+   */
+  resumed: Turn[];
+
+  /**
+   * Turns that are active or in the queue. Set by the server.
+   *
+   * @generated from field: repeated plgrpc.v1.Turn open_turns = 2;
+   */
+  openTurns: Turn[];
+
+  /**
+   * The turn whose task waits for input. Unset if there is none. Set by the server.
+   *
+   * @generated from field: plgrpc.v1.Turn waiting_turn = 3;
+   */
+  waitingTurn?: Turn | undefined;
+};
+
+/**
+ * Describes the message plgrpc.v1.ResumeThreadResponse.
+ * Use `create(ResumeThreadResponseSchema)` to create a new message.
+ */
+export declare const ResumeThreadResponseSchema: GenMessage<ResumeThreadResponse>;
+
+/**
+ * StreamRuntimeEventsRequest names the session and the position of the reader.
+ *
+ * @generated from message plgrpc.v1.StreamRuntimeEventsRequest
+ */
+export declare type StreamRuntimeEventsRequest = Message<"plgrpc.v1.StreamRuntimeEventsRequest"> & {
+  /**
+   * The session. Set by the caller. Required.
+   *
+   * @generated from field: string session_id = 1;
+   */
+  sessionId: string;
+
+  /**
+   * `sequence` of the last event that the caller has. Set by the caller. 0 means all events.
+   *
+   * @generated from field: int64 after_sequence = 2;
+   */
+  afterSequence: bigint;
+
+  /**
+   * End the stream after the last event that exists at the time of the call. Set by the caller. Default: it does not end by itself.
+   *
+   * @generated from field: bool stop_at_end = 3;
+   */
+  stopAtEnd: boolean;
+};
+
+/**
+ * Describes the message plgrpc.v1.StreamRuntimeEventsRequest.
+ * Use `create(StreamRuntimeEventsRequestSchema)` to create a new message.
+ */
+export declare const StreamRuntimeEventsRequestSchema: GenMessage<StreamRuntimeEventsRequest>;
+
+/**
+ * StreamRuntimeEventsResponse carries the next events.
+ *
+ * @generated from message plgrpc.v1.StreamRuntimeEventsResponse
+ */
+export declare type StreamRuntimeEventsResponse = Message<"plgrpc.v1.StreamRuntimeEventsResponse"> & {
+  /**
+   * Events in order. Set by the server.
+   *
+   * @generated from field: repeated plgrpc.v1.RuntimeEvent events = 1;
+   */
+  events: RuntimeEvent[];
+};
+
+/**
+ * Describes the message plgrpc.v1.StreamRuntimeEventsResponse.
+ * Use `create(StreamRuntimeEventsResponseSchema)` to create a new message.
+ */
+export declare const StreamRuntimeEventsResponseSchema: GenMessage<StreamRuntimeEventsResponse>;
+
+/**
+ * RuntimeEvent is an event of the Agent Runtime contract. Ids that do not apply are empty. Set by the server.
+ *
+ * @generated from message plgrpc.v1.RuntimeEvent
+ */
+export declare type RuntimeEvent = Message<"plgrpc.v1.RuntimeEvent"> & {
+  /**
+   * Type, for instance `turn.started`.
+   *
+   * @generated from field: string type = 1;
+   */
+  type: string;
+
+  /**
+   * Identifies the event.
+   *
+   * @generated from field: string event_id = 2;
+   */
+  eventId: string;
+
+  /**
+   * Version of the contract's schema that the event follows.
+   *
+   * @generated from field: string schema_version = 3;
+   */
+  schemaVersion: string;
+
+  /**
+   * Position in the stream, ascending, with gaps.
+   *
+   * @generated from field: int64 sequence = 4;
+   */
+  sequence: bigint;
+
+  /**
+   * Time of the fact, UTC, microseconds.
+   *
+   * @generated from field: google.protobuf.Timestamp timestamp = 5;
+   */
+  timestamp?: Timestamp | undefined;
+
+  /**
+   * Installation that made the event.
+   *
+   * @generated from field: string runtime_id = 6;
+   */
+  runtimeId: string;
+
+  /**
+   * Session.
+   *
+   * @generated from field: string session_id = 7;
+   */
+  sessionId: string;
+
+  /**
+   * Thread.
+   *
+   * @generated from field: string thread_id = 8;
+   */
+  threadId: string;
+
+  /**
+   * Turn.
+   *
+   * @generated from field: string turn_id = 9;
+   */
+  turnId: string;
+
+  /**
+   * Task.
+   *
+   * @generated from field: string task_id = 10;
+   */
+  taskId: string;
+
+  /**
+   * Run.
+   *
+   * @generated from field: string run_id = 11;
+   */
+  runId: string;
+
+  /**
+   * Attempt.
+   *
+   * @generated from field: string attempt_id = 12;
+   */
+  attemptId: string;
+
+  /**
+   * Step.
+   *
+   * @generated from field: string step_id = 13;
+   */
+  stepId: string;
+
+  /**
+   * Tool call.
+   *
+   * @generated from field: string tool_call_id = 14;
+   */
+  toolCallId: string;
+
+  /**
+   * Pending decision of a person or a policy.
+   *
+   * @generated from field: string action_id = 15;
+   */
+  actionId: string;
+
+  /**
+   * Artifact.
+   *
+   * @generated from field: string artifact_id = 16;
+   */
+  artifactId: string;
+
+  /**
+   * Trace.
+   *
+   * @generated from field: string trace_id = 17;
+   */
+  traceId: string;
+
+  /**
+   * Span.
+   *
+   * @generated from field: string span_id = 18;
+   */
+  spanId: string;
+
+  /**
+   * The whole event in the JSON of the contract: an object with the fields above in camelCase, all others, and `payload`.
+   *
+   * @generated from field: string event_json = 19;
+   */
+  eventJson: string;
+};
+
+/**
+ * Describes the message plgrpc.v1.RuntimeEvent.
+ * Use `create(RuntimeEventSchema)` to create a new message.
+ */
+export declare const RuntimeEventSchema: GenMessage<RuntimeEvent>;
+
+/**
+ * SessionService keeps the inputs of a conversation in order and streams everything that happens in it. It is made for hosts and
+ * chat front ends.
  *
  * A session belongs to the principal that created it; for every other principal it does not exist. A task that is sent with a
- * `session_id`, or over A2A with a `contextId`, belongs to the thread `default` of that session, which is created if necessary. Size
- * limits and errors are those of AgentService.
+ * `session_id`, or over A2A with a `contextId`, belongs to the thread `default` of that session, which is created if necessary.
+ * Size limits and errors are those of AgentService.
  *
  * @generated from service plgrpc.v1.SessionService
  */
@@ -783,10 +1277,26 @@ export declare const SessionService: GenService<{
     output: typeof ListSessionsResponseSchema;
   },
   /**
-   * StartThread starts a thread with an empty conversation in a session, which is created if necessary. Repeating the call with the same
-   * `thread_id` returns the existing thread unchanged. A session has at most 1,000 threads.
+   * DeleteSession deletes a session with its threads, turns and tasks, the logs of these tasks, and the stored state of the agent
+   * for the session. Open turns are canceled first. If a run does not stop in time, the call fails with
+   * FAILED_PRECONDITION/THREAD_BUSY and can be repeated.
    *
-   * Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, RESOURCE_EXHAUSTED/RESOURCE_EXHAUSTED.
+   * Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/SESSION_NOT_FOUND, FAILED_PRECONDITION/THREAD_BUSY.
+   *
+   * @generated from rpc plgrpc.v1.SessionService.DeleteSession
+   */
+  deleteSession: {
+    methodKind: "unary";
+    input: typeof DeleteSessionRequestSchema;
+    output: typeof DeleteSessionResponseSchema;
+  },
+  /**
+   * StartThread starts a thread in a session, which is created if necessary. Its conversation is empty, or that of another thread
+   * up to a turn. Repeating the call with the same `thread_id` returns the existing thread unchanged. A session has at most 1,000
+   * threads.
+   *
+   * Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, RESOURCE_EXHAUSTED/RESOURCE_EXHAUSTED, NOT_FOUND/THREAD_NOT_FOUND,
+   * NOT_FOUND/TURN_NOT_FOUND.
    *
    * @generated from rpc plgrpc.v1.SessionService.StartThread
    */
@@ -810,7 +1320,8 @@ export declare const SessionService: GenService<{
     output: typeof SubmitTurnResponseSchema;
   },
   /**
-   * StreamTurn streams the events of a turn as StreamTask does, also of a turn that has not started. It ends when the turn has ended.
+   * StreamTurn streams the events of a turn as StreamTask does, also of a turn that has not started. It ends when the turn has
+   * ended.
    *
    * Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/SESSION_NOT_FOUND, NOT_FOUND/TURN_NOT_FOUND,
    * OUT_OF_RANGE/SEQUENCE_OUT_OF_RANGE.
@@ -823,9 +1334,48 @@ export declare const SessionService: GenService<{
     output: typeof StreamTurnResponseSchema;
   },
   /**
-   * InterruptTurn cancels the active turns of a thread and its task that waits for input, or one turn. The response has the turns that
-   * were open, after the call; it is empty if there was nothing to interrupt. The cancellation is in the logs before the work is
-   * stopped.
+   * UpdateQueuedTurn replaces the input of a queued turn.
+   *
+   * Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/SESSION_NOT_FOUND, NOT_FOUND/TURN_NOT_FOUND,
+   * FAILED_PRECONDITION/TURN_NOT_QUEUED.
+   *
+   * @generated from rpc plgrpc.v1.SessionService.UpdateQueuedTurn
+   */
+  updateQueuedTurn: {
+    methodKind: "unary";
+    input: typeof UpdateQueuedTurnRequestSchema;
+    output: typeof UpdateQueuedTurnResponseSchema;
+  },
+  /**
+   * RollbackThread takes a turn and all later ones out of the conversation of a thread. Active turns among them are canceled.
+   * Nothing is deleted: Turn.rolled_back marks them. Queued turns stay in the queue. Repeating the call changes nothing.
+   *
+   * Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/SESSION_NOT_FOUND, NOT_FOUND/THREAD_NOT_FOUND, NOT_FOUND/TURN_NOT_FOUND.
+   *
+   * @generated from rpc plgrpc.v1.SessionService.RollbackThread
+   */
+  rollbackThread: {
+    methodKind: "unary";
+    input: typeof RollbackThreadRequestSchema;
+    output: typeof RollbackThreadResponseSchema;
+  },
+  /**
+   * ResumeThread ends the pause of the active turns of a thread, and returns what the thread still waits for. A thread continues by
+   * itself after a restart.
+   *
+   * Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/SESSION_NOT_FOUND, NOT_FOUND/THREAD_NOT_FOUND.
+   *
+   * @generated from rpc plgrpc.v1.SessionService.ResumeThread
+   */
+  resumeThread: {
+    methodKind: "unary";
+    input: typeof ResumeThreadRequestSchema;
+    output: typeof ResumeThreadResponseSchema;
+  },
+  /**
+   * InterruptTurn cancels the active turns of a thread and its task that waits for input, or one turn. The response has the turns
+   * that were open, after the call; it is empty if there was nothing to interrupt. The cancellation is in the logs before the work
+   * is stopped.
    *
    * Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/SESSION_NOT_FOUND, NOT_FOUND/THREAD_NOT_FOUND, NOT_FOUND/TURN_NOT_FOUND.
    *
@@ -874,6 +1424,18 @@ export declare const SessionService: GenService<{
     methodKind: "server_streaming";
     input: typeof SubscribeSessionRequestSchema;
     output: typeof SubscribeSessionResponseSchema;
+  },
+  /**
+   * StreamRuntimeEvents streams the same facts as events of the Agent Runtime contract.
+   *
+   * Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/SESSION_NOT_FOUND, OUT_OF_RANGE/SEQUENCE_OUT_OF_RANGE.
+   *
+   * @generated from rpc plgrpc.v1.SessionService.StreamRuntimeEvents
+   */
+  streamRuntimeEvents: {
+    methodKind: "server_streaming";
+    input: typeof StreamRuntimeEventsRequestSchema;
+    output: typeof StreamRuntimeEventsResponseSchema;
   },
 }>;
 

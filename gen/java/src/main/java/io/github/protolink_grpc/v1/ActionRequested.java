@@ -10,14 +10,14 @@ package io.github.protolink_grpc.v1;
  * ActionRequested records a prepared action before the policy evaluates it. Type `action.requested`.
  *
  * A value that is already in the log is not written again. `action.payload` is unset if it would be `{"arguments": A}` and A equals
- * the arguments of the tool call `action.call_id` (equal as JSON text with sorted keys). That tool call is the last one with this id
- * earlier in the log, in `llm_call_completed.tool_calls` or in a `tool_call` part of a message. A reader can discard a call after the
- * first action that references it, and all calls when the task ends or waits for input: later actions have their own payload. An
- * action with a `call_id` and an empty payload has the JSON text `{}`.
+ * the arguments of the tool call `action.call_id` (equal as JSON text with sorted keys). That tool call is the last one with this
+ * id earlier in the log, in `llm_call_completed.tool_calls` or in a `tool_call` part of a message. A reader can discard a call
+ * after the first action that references it, and all calls when the task ends or waits for input: later actions have their own
+ * payload. An action with a `call_id` and an empty payload has the JSON text `{}`.
  *
- * The clients of this project restore the payload. A reader that starts in the middle of a turn may not have the call; then it has an
- * action with a `call_id` and without payload. It shows the action without arguments, and must not treat it as an action with empty
- * arguments.
+ * The clients of this project restore the payload. A reader that starts in the middle of a turn may not have the call; then it has
+ * an action with a `call_id` and without payload. It shows the action without arguments, and must not treat it as an action with
+ * empty arguments.
  * </pre>
  *
  * Protobuf type {@code plgrpc.v1.ActionRequested}
@@ -323,14 +323,14 @@ private static final long serialVersionUID = 0L;
    * ActionRequested records a prepared action before the policy evaluates it. Type `action.requested`.
    *
    * A value that is already in the log is not written again. `action.payload` is unset if it would be `{"arguments": A}` and A equals
-   * the arguments of the tool call `action.call_id` (equal as JSON text with sorted keys). That tool call is the last one with this id
-   * earlier in the log, in `llm_call_completed.tool_calls` or in a `tool_call` part of a message. A reader can discard a call after the
-   * first action that references it, and all calls when the task ends or waits for input: later actions have their own payload. An
-   * action with a `call_id` and an empty payload has the JSON text `{}`.
+   * the arguments of the tool call `action.call_id` (equal as JSON text with sorted keys). That tool call is the last one with this
+   * id earlier in the log, in `llm_call_completed.tool_calls` or in a `tool_call` part of a message. A reader can discard a call
+   * after the first action that references it, and all calls when the task ends or waits for input: later actions have their own
+   * payload. An action with a `call_id` and an empty payload has the JSON text `{}`.
    *
-   * The clients of this project restore the payload. A reader that starts in the middle of a turn may not have the call; then it has an
-   * action with a `call_id` and without payload. It shows the action without arguments, and must not treat it as an action with empty
-   * arguments.
+   * The clients of this project restore the payload. A reader that starts in the middle of a turn may not have the call; then it has
+   * an action with a `call_id` and without payload. It shows the action without arguments, and must not treat it as an action with
+   * empty arguments.
    * </pre>
    *
    * Protobuf type {@code plgrpc.v1.ActionRequested}

@@ -9,9 +9,8 @@ package io.github.protolink_grpc.v1;
  * <pre>
  * ApprovalRequired records an approval request. It is committed before an approver is asked. Type `approval.required`.
  *
- * The action is the one with the event's `action_id`; its policy decision is the last one about this action in the log. Both are not
- * written again; ListApprovals returns them with the approval.
- * Next free number: 7.
+ * The action is the one with the event's `action_id`; its policy decision is the last one about this action in the log. Both are
+ * not written again; ListApprovals returns them with the approval. Next free number: 7.
  * </pre>
  *
  * Protobuf type {@code plgrpc.v1.ApprovalRequired}
@@ -494,9 +493,8 @@ private static final long serialVersionUID = 0L;
    * <pre>
    * ApprovalRequired records an approval request. It is committed before an approver is asked. Type `approval.required`.
    *
-   * The action is the one with the event's `action_id`; its policy decision is the last one about this action in the log. Both are not
-   * written again; ListApprovals returns them with the approval.
-   * Next free number: 7.
+   * The action is the one with the event's `action_id`; its policy decision is the last one about this action in the log. Both are
+   * not written again; ListApprovals returns them with the approval. Next free number: 7.
    * </pre>
    *
    * Protobuf type {@code plgrpc.v1.ApprovalRequired}

@@ -557,6 +557,22 @@ public enum ErrorReason
    * <code>ERROR_REASON_TURN_NOT_QUEUED = 64;</code>
    */
   ERROR_REASON_TURN_NOT_QUEUED(64),
+  /**
+   * <pre>
+   * The task has started, and the request is only for tasks that have not. Read the task. gRPC code: FAILED_PRECONDITION.
+   * </pre>
+   *
+   * <code>ERROR_REASON_TASK_STARTED = 65;</code>
+   */
+  ERROR_REASON_TASK_STARTED(65),
+  /**
+   * <pre>
+   * The link would make a task wait for itself, or be a part of itself. Remove another link first. gRPC code: FAILED_PRECONDITION.
+   * </pre>
+   *
+   * <code>ERROR_REASON_LINK_CYCLE = 66;</code>
+   */
+  ERROR_REASON_LINK_CYCLE(66),
   UNRECOGNIZED(-1),
   ;
 
@@ -1106,6 +1122,22 @@ public enum ErrorReason
    * <code>ERROR_REASON_TURN_NOT_QUEUED = 64;</code>
    */
   public static final int ERROR_REASON_TURN_NOT_QUEUED_VALUE = 64;
+  /**
+   * <pre>
+   * The task has started, and the request is only for tasks that have not. Read the task. gRPC code: FAILED_PRECONDITION.
+   * </pre>
+   *
+   * <code>ERROR_REASON_TASK_STARTED = 65;</code>
+   */
+  public static final int ERROR_REASON_TASK_STARTED_VALUE = 65;
+  /**
+   * <pre>
+   * The link would make a task wait for itself, or be a part of itself. Remove another link first. gRPC code: FAILED_PRECONDITION.
+   * </pre>
+   *
+   * <code>ERROR_REASON_LINK_CYCLE = 66;</code>
+   */
+  public static final int ERROR_REASON_LINK_CYCLE_VALUE = 66;
 
 
   public final int getNumber() {
@@ -1197,6 +1229,8 @@ public enum ErrorReason
       case 62: return ERROR_REASON_THREAD_NOT_FOUND;
       case 63: return ERROR_REASON_THREAD_BUSY;
       case 64: return ERROR_REASON_TURN_NOT_QUEUED;
+      case 65: return ERROR_REASON_TASK_STARTED;
+      case 66: return ERROR_REASON_LINK_CYCLE;
       default: return null;
     }
   }

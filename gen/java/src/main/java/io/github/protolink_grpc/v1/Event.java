@@ -151,6 +151,51 @@ public final class Event {
   static final 
     com.google.protobuf.GeneratedMessage.FieldAccessorTable
       internal_static_plgrpc_v1_Delta_fieldAccessorTable;
+  static final com.google.protobuf.Descriptors.Descriptor
+    internal_static_plgrpc_v1_TaskDescribed_descriptor;
+  static final 
+    com.google.protobuf.GeneratedMessage.FieldAccessorTable
+      internal_static_plgrpc_v1_TaskDescribed_fieldAccessorTable;
+  static final com.google.protobuf.Descriptors.Descriptor
+    internal_static_plgrpc_v1_TaskInputReplaced_descriptor;
+  static final 
+    com.google.protobuf.GeneratedMessage.FieldAccessorTable
+      internal_static_plgrpc_v1_TaskInputReplaced_fieldAccessorTable;
+  static final com.google.protobuf.Descriptors.Descriptor
+    internal_static_plgrpc_v1_TaskStartRequested_descriptor;
+  static final 
+    com.google.protobuf.GeneratedMessage.FieldAccessorTable
+      internal_static_plgrpc_v1_TaskStartRequested_fieldAccessorTable;
+  static final com.google.protobuf.Descriptors.Descriptor
+    internal_static_plgrpc_v1_TaskPauseRequested_descriptor;
+  static final 
+    com.google.protobuf.GeneratedMessage.FieldAccessorTable
+      internal_static_plgrpc_v1_TaskPauseRequested_fieldAccessorTable;
+  static final com.google.protobuf.Descriptors.Descriptor
+    internal_static_plgrpc_v1_TaskPaused_descriptor;
+  static final 
+    com.google.protobuf.GeneratedMessage.FieldAccessorTable
+      internal_static_plgrpc_v1_TaskPaused_fieldAccessorTable;
+  static final com.google.protobuf.Descriptors.Descriptor
+    internal_static_plgrpc_v1_TaskResumed_descriptor;
+  static final 
+    com.google.protobuf.GeneratedMessage.FieldAccessorTable
+      internal_static_plgrpc_v1_TaskResumed_fieldAccessorTable;
+  static final com.google.protobuf.Descriptors.Descriptor
+    internal_static_plgrpc_v1_TaskRetried_descriptor;
+  static final 
+    com.google.protobuf.GeneratedMessage.FieldAccessorTable
+      internal_static_plgrpc_v1_TaskRetried_fieldAccessorTable;
+  static final com.google.protobuf.Descriptors.Descriptor
+    internal_static_plgrpc_v1_TaskLinked_descriptor;
+  static final 
+    com.google.protobuf.GeneratedMessage.FieldAccessorTable
+      internal_static_plgrpc_v1_TaskLinked_fieldAccessorTable;
+  static final com.google.protobuf.Descriptors.Descriptor
+    internal_static_plgrpc_v1_TaskUnlinked_descriptor;
+  static final 
+    com.google.protobuf.GeneratedMessage.FieldAccessorTable
+      internal_static_plgrpc_v1_TaskUnlinked_fieldAccessorTable;
 
   public static com.google.protobuf.Descriptors.FileDescriptor
       getDescriptor() {
@@ -167,137 +212,165 @@ public final class Event {
       "/context.proto\032\027plgrpc/v1/failure.proto\032" +
       "\024plgrpc/v1/part.proto\032\027plgrpc/v1/payload" +
       ".proto\032\026plgrpc/v1/policy.proto\032\024plgrpc/v" +
-      "1/task.proto\032\025plgrpc/v1/usage.proto\"\214\014\n\010" +
-      "RunEvent\022\017\n\007task_id\030\001 \001(\t\022\020\n\010sequence\030\002 " +
-      "\001(\003\022\016\n\006run_id\030\003 \001(\t\022\022\n\nsession_id\030\004 \001(\t\022" +
-      "\022\n\nevent_type\030\005 \001(\t\022/\n\013create_time\030\006 \001(\013" +
-      "2\032.google.protobuf.Timestamp\022\022\n\nagent_na" +
-      "me\030\007 \001(\t\022\021\n\taction_id\030\010 \001(\t\022\021\n\tthread_id" +
-      "\030\n \001(\t\022\017\n\007turn_id\030\013 \001(\t\022\014\n\004last\030\014 \001(\010\022%\n" +
-      "\010severity\030\r \001(\0162\023.plgrpc.v1.Severity\022\017\n\007" +
-      "summary\030\016 \001(\t\022\025\n\rmetadata_json\030\017 \001(\t\022\027\n\017" +
-      "must_understand\030\023 \001(\010\0222\n\016task_submitted\030" +
-      "@ \001(\0132\030.plgrpc.v1.TaskSubmittedH\000\0223\n\013tas" +
-      "k_status\030A \001(\0132\034.plgrpc.v1.TaskStatusCha" +
-      "ngedH\000\0225\n\rtask_messages\030B \001(\0132\034.plgrpc.v" +
-      "1.TaskMessagesAddedH\000\0227\n\rtask_artifact\030C" +
-      " \001(\0132\036.plgrpc.v1.TaskArtifactUpdatedH\000\022." +
-      "\n\014task_patched\030D \001(\0132\026.plgrpc.v1.TaskPat" +
-      "chedH\000\0220\n\rtask_progress\030E \001(\0132\027.plgrpc.v" +
-      "1.TaskProgressH\000\0222\n\ntask_error\030F \001(\0132\034.p" +
-      "lgrpc.v1.TaskErrorReportedH\000\0226\n\020action_r" +
-      "equested\030G \001(\0132\032.plgrpc.v1.ActionRequest" +
-      "edH\000\0229\n\raction_policy\030H \001(\0132 .plgrpc.v1." +
-      "ActionPolicyEvaluatedH\000\0228\n\021approval_requ" +
-      "ired\030I \001(\0132\033.plgrpc.v1.ApprovalRequiredH" +
-      "\000\0226\n\020approval_decided\030J \001(\0132\032.plgrpc.v1." +
-      "ApprovalDecidedH\000\0222\n\016action_started\030K \001(" +
-      "\0132\030.plgrpc.v1.ActionStartedH\000\022.\n\014action_" +
-      "ended\030L \001(\0132\026.plgrpc.v1.ActionEndedH\000\0226\n" +
-      "\020context_prepared\030M \001(\0132\032.plgrpc.v1.Cont" +
-      "extPreparedH\000\0225\n\020llm_call_started\030N \001(\0132" +
-      "\031.plgrpc.v1.LlmCallStartedH\000\0229\n\022llm_call" +
-      "_completed\030O \001(\0132\033.plgrpc.v1.LlmCallComp" +
-      "letedH\000\0224\n\017budget_reported\030P \001(\0132\031.plgrp" +
-      "c.v1.BudgetReportedH\000\022(\n\006custom\030R \001(\0132\026." +
-      "plgrpc.v1.CustomEventH\000\0226\n\020cancel_reques" +
-      "ted\030S \001(\0132\032.plgrpc.v1.CancelRequestedH\000\022" +
-      "3\n\017llm_call_failed\030T \001(\0132\030.plgrpc.v1.Llm" +
-      "CallFailedH\000\0228\n\021context_compacted\030U \001(\0132" +
-      "\033.plgrpc.v1.ContextCompactedH\000B\t\n\007payloa" +
-      "dJ\004\010\t\020\nJ\004\010\020\020\023R\020parent_action_idR\010trace_i" +
-      "dR\007span_idR\016parent_span_id\"h\n\rTaskSubmit" +
-      "ted\022\035\n\004task\030\001 \001(\0132\017.plgrpc.v1.Task\022\021\n\tpr" +
-      "incipal\030\002 \001(\t\022\022\n\nrequest_id\030\003 \001(\t\022\021\n\tthr" +
-      "ead_id\030\004 \001(\t\"\351\001\n\021TaskStatusChanged\022,\n\016pr" +
-      "evious_state\030\001 \001(\0162\024.plgrpc.v1.TaskState" +
-      "\022\'\n\tnew_state\030\002 \001(\0162\024.plgrpc.v1.TaskStat" +
-      "e\022#\n\007failure\030\003 \001(\0132\022.plgrpc.v1.Failure\022\025" +
-      "\n\rcancel_reason\030\004 \001(\t\022 \n\003run\030\005 \001(\0132\023.plg" +
-      "rpc.v1.RunStart\022\037\n\005usage\030\006 \001(\0132\020.plgrpc." +
-      "v1.Usage\"\236\001\n\010RunStart\022\017\n\007attempt\030\001 \001(\005\022\"" +
-      "\n\005cause\030\002 \001(\0162\023.plgrpc.v1.RunCause\022&\n\007co" +
-      "ntext\030\003 \001(\0132\025.plgrpc.v1.RunContext\022!\n\006wo" +
-      "rker\030\004 \001(\0132\021.plgrpc.v1.Worker\022\022\n\nlog_for" +
-      "mat\030\005 \001(\005\"5\n\006Worker\022\014\n\004name\030\001 \001(\t\022\017\n\007ver" +
-      "sion\030\002 \001(\t\022\014\n\004host\030\003 \001(\t\"M\n\021TaskMessages" +
-      "Added\022$\n\010messages\030\001 \003(\0132\022.plgrpc.v1.Mess" +
-      "age\022\022\n\nrequest_id\030\002 \001(\t\"`\n\023TaskArtifactU" +
-      "pdated\022%\n\010artifact\030\001 \001(\0132\023.plgrpc.v1.Art" +
-      "ifact\022\016\n\006append\030\002 \001(\010\022\022\n\nlast_chunk\030\003 \001(" +
-      "\010\"=\n\013TaskPatched\022\025\n\rmetadata_json\030\001 \001(\t\022" +
-      "\027\n\017flow_state_json\030\002 \001(\t\"C\n\014TaskProgress" +
-      "\022\025\n\010progress\030\001 \001(\001H\000\210\001\001\022\017\n\007message\030\002 \001(\t" +
-      "B\013\n\t_progress\"`\n\021TaskErrorReported\022#\n\007fa" +
-      "ilure\030\001 \001(\0132\022.plgrpc.v1.Failure\022&\n\006effec" +
-      "t\030\002 \001(\0162\026.plgrpc.v1.ErrorEffect\"N\n\017Cance" +
-      "lRequested\022\016\n\006reason\030\001 \001(\t\022\024\n\014requested_" +
-      "by\030\002 \001(\t\022\025\n\rmetadata_json\030\003 \001(\t\"^\n\017Actio" +
-      "nRequested\022$\n\006action\030\001 \001(\0132\024.plgrpc.v1.R" +
-      "unAction\022\020\n\010position\030\003 \001(\tJ\004\010\002\020\003R\rdelega" +
-      "tion_id\"D\n\025ActionPolicyEvaluated\022+\n\010deci" +
-      "sion\030\001 \001(\0132\031.plgrpc.v1.PolicyDecision\"\267\001" +
-      "\n\020ApprovalRequired\022\023\n\013approval_id\030\001 \001(\t\022" +
-      "\014\n\004etag\030\002 \001(\t\022%\n\004edit\030\003 \001(\0162\027.plgrpc.v1." +
-      "ApprovalEdit\022/\n\013expire_time\030\004 \001(\0132\032.goog" +
-      "le.protobuf.Timestamp\022\025\n\rmetadata_json\030\005" +
-      " \001(\t\022\021\n\tuncertain\030\006 \001(\010\"\222\001\n\017ApprovalDeci" +
-      "ded\022\023\n\013approval_id\030\001 \001(\t\022\'\n\005state\030\002 \001(\0162" +
-      "\030.plgrpc.v1.ApprovalState\022-\n\010decision\030\003 " +
-      "\001(\0132\033.plgrpc.v1.ApprovalDecision\022\022\n\nrequ" +
-      "est_id\030\004 \001(\t\"n\n\rActionStarted\022,\n\020edited_" +
-      "arguments\030\002 \001(\0132\022.plgrpc.v1.Payload\022\014\n\004k" +
-      "ind\030\003 \001(\t\022\014\n\004name\030\004 \001(\tJ\004\010\001\020\002R\rdelegatio" +
-      "n_id\"\200\002\n\013ActionEnded\022\014\n\004kind\030\001 \001(\t\022\014\n\004na" +
-      "me\030\002 \001(\t\022\"\n\006result\030\003 \001(\0132\022.plgrpc.v1.Pay" +
-      "load\022#\n\007failure\030\004 \001(\0132\022.plgrpc.v1.Failur" +
-      "e\022+\n\010duration\030\006 \001(\0132\031.google.protobuf.Du" +
-      "ration\022\037\n\005usage\030\007 \001(\0132\020.plgrpc.v1.Usage\022" +
-      ")\n\007outcome\030\010 \001(\0162\030.plgrpc.v1.ActionOutco" +
-      "meJ\004\010\005\020\006R\rdelegation_id\"M\n\017ContextPrepar" +
-      "ed\022,\n\010manifest\030\001 \001(\0132\032.plgrpc.v1.Context" +
-      "Manifest\022\014\n\004step\030\002 \001(\005\"t\n\016LlmCallStarted" +
-      "\022\017\n\007call_id\030\001 \001(\t\022\020\n\010provider\030\002 \001(\t\022\r\n\005m" +
-      "odel\030\003 \001(\t\022\017\n\007attempt\030\004 \001(\005\022\014\n\004step\030\005 \001(" +
-      "\005\022\021\n\tstreaming\030\006 \001(\010\"\204\002\n\020LlmCallComplete" +
-      "d\022\017\n\007call_id\030\001 \001(\t\022\020\n\010provider\030\002 \001(\t\022\r\n\005" +
-      "model\030\003 \001(\t\022\014\n\004step\030\004 \001(\005\022\014\n\004text\030\005 \001(\t\022" +
-      "\037\n\005usage\030\006 \001(\0132\020.plgrpc.v1.Usage\022+\n\010dura" +
-      "tion\030\007 \001(\0132\031.google.protobuf.Duration\022\024\n" +
-      "\014metrics_json\030\010 \001(\t\022\'\n\ntool_calls\030\t \003(\0132" +
-      "\023.plgrpc.v1.ToolCall\022\025\n\rfinish_reason\030\n " +
-      "\001(\t\"=\n\016BudgetReported\022+\n\010decision\030\001 \001(\0132" +
-      "\031.plgrpc.v1.BudgetDecision\"\306\001\n\rLlmCallFa" +
-      "iled\022\017\n\007call_id\030\001 \001(\t\022\020\n\010provider\030\002 \001(\t\022" +
-      "\r\n\005model\030\003 \001(\t\022\014\n\004step\030\004 \001(\005\022\017\n\007attempt\030" +
-      "\005 \001(\005\022#\n\007failure\030\006 \001(\0132\022.plgrpc.v1.Failu" +
-      "re\022\022\n\nwill_retry\030\007 \001(\010\022+\n\010duration\030\010 \001(\013" +
-      "2\031.google.protobuf.Duration\"\201\001\n\020ContextC" +
-      "ompacted\022\025\n\rbefore_tokens\030\001 \001(\003\022\024\n\014after" +
-      "_tokens\030\002 \001(\003\022/\n\010strategy\030\003 \001(\0162\035.plgrpc" +
-      ".v1.CompactionStrategy\022\017\n\007summary\030\004 \001(\t\"" +
-      "2\n\013CustomEvent\022#\n\007payload\030\001 \001(\0132\022.plgrpc" +
-      ".v1.Payload\"\270\001\n\005Delta\022\017\n\007task_id\030\001 \001(\t\022\016" +
-      "\n\006run_id\030\002 \001(\t\022\017\n\007call_id\030\003 \001(\t\022\r\n\005block" +
-      "\030\004 \001(\005\022\024\n\014offset_bytes\030\005 \001(\003\022\016\n\004text\030\006 \001" +
-      "(\tH\000\022\023\n\treasoning\030\007 \001(\tH\000\022\030\n\016tool_argume" +
-      "nts\030\010 \001(\tH\000\022\020\n\006output\030\t \001(\tH\000B\007\n\005piece*a" +
-      "\n\010Severity\022\030\n\024SEVERITY_UNSPECIFIED\020\000\022\021\n\r" +
-      "SEVERITY_INFO\020\001\022\024\n\020SEVERITY_WARNING\020\002\022\022\n" +
-      "\016SEVERITY_ERROR\020\003*p\n\010RunCause\022\031\n\025RUN_CAU" +
-      "SE_UNSPECIFIED\020\000\022\027\n\023RUN_CAUSE_SUBMITTED\020" +
-      "\001\022\027\n\023RUN_CAUSE_CONTINUED\020\002\022\027\n\023RUN_CAUSE_" +
-      "RECOVERED\020\003*^\n\013ErrorEffect\022\034\n\030ERROR_EFFE" +
-      "CT_UNSPECIFIED\020\000\022\032\n\026ERROR_EFFECT_CONTINU" +
-      "ES\020\001\022\025\n\021ERROR_EFFECT_ENDS\020\002*\275\001\n\rActionOu" +
-      "tcome\022\036\n\032ACTION_OUTCOME_UNSPECIFIED\020\000\022\034\n" +
-      "\030ACTION_OUTCOME_COMPLETED\020\001\022\031\n\025ACTION_OU" +
-      "TCOME_FAILED\020\002\022\031\n\025ACTION_OUTCOME_DENIED\020" +
-      "\003\022\033\n\027ACTION_OUTCOME_REJECTED\020\004\022\033\n\027ACTION" +
-      "_OUTCOME_CANCELED\020\005Bc\n\033io.github.protoli" +
-      "nk_grpc.v1P\001ZBgithub.com/protolink-grpc/" +
-      "protolink-grpc/gen/go/plgrpc/v1;plgrpcv1" +
-      "b\006proto3"
+      "1/task.proto\032\034plgrpc/v1/task_control.pro" +
+      "to\032\025plgrpc/v1/usage.proto\"\351\017\n\010RunEvent\022\017" +
+      "\n\007task_id\030\001 \001(\t\022\020\n\010sequence\030\002 \001(\003\022\016\n\006run" +
+      "_id\030\003 \001(\t\022\022\n\nsession_id\030\004 \001(\t\022\022\n\nevent_t" +
+      "ype\030\005 \001(\t\022/\n\013create_time\030\006 \001(\0132\032.google." +
+      "protobuf.Timestamp\022\022\n\nagent_name\030\007 \001(\t\022\021" +
+      "\n\taction_id\030\010 \001(\t\022\021\n\tthread_id\030\n \001(\t\022\017\n\007" +
+      "turn_id\030\013 \001(\t\022\014\n\004last\030\014 \001(\010\022%\n\010severity\030" +
+      "\r \001(\0162\023.plgrpc.v1.Severity\022\017\n\007summary\030\016 " +
+      "\001(\t\022\025\n\rmetadata_json\030\017 \001(\t\022\027\n\017must_under" +
+      "stand\030\023 \001(\010\0222\n\016task_submitted\030@ \001(\0132\030.pl" +
+      "grpc.v1.TaskSubmittedH\000\0223\n\013task_status\030A" +
+      " \001(\0132\034.plgrpc.v1.TaskStatusChangedH\000\0225\n\r" +
+      "task_messages\030B \001(\0132\034.plgrpc.v1.TaskMess" +
+      "agesAddedH\000\0227\n\rtask_artifact\030C \001(\0132\036.plg" +
+      "rpc.v1.TaskArtifactUpdatedH\000\022.\n\014task_pat" +
+      "ched\030D \001(\0132\026.plgrpc.v1.TaskPatchedH\000\0220\n\r" +
+      "task_progress\030E \001(\0132\027.plgrpc.v1.TaskProg" +
+      "ressH\000\0222\n\ntask_error\030F \001(\0132\034.plgrpc.v1.T" +
+      "askErrorReportedH\000\0226\n\020action_requested\030G" +
+      " \001(\0132\032.plgrpc.v1.ActionRequestedH\000\0229\n\rac" +
+      "tion_policy\030H \001(\0132 .plgrpc.v1.ActionPoli" +
+      "cyEvaluatedH\000\0228\n\021approval_required\030I \001(\013" +
+      "2\033.plgrpc.v1.ApprovalRequiredH\000\0226\n\020appro" +
+      "val_decided\030J \001(\0132\032.plgrpc.v1.ApprovalDe" +
+      "cidedH\000\0222\n\016action_started\030K \001(\0132\030.plgrpc" +
+      ".v1.ActionStartedH\000\022.\n\014action_ended\030L \001(" +
+      "\0132\026.plgrpc.v1.ActionEndedH\000\0226\n\020context_p" +
+      "repared\030M \001(\0132\032.plgrpc.v1.ContextPrepare" +
+      "dH\000\0225\n\020llm_call_started\030N \001(\0132\031.plgrpc.v" +
+      "1.LlmCallStartedH\000\0229\n\022llm_call_completed" +
+      "\030O \001(\0132\033.plgrpc.v1.LlmCallCompletedH\000\0224\n" +
+      "\017budget_reported\030P \001(\0132\031.plgrpc.v1.Budge" +
+      "tReportedH\000\022(\n\006custom\030R \001(\0132\026.plgrpc.v1." +
+      "CustomEventH\000\0226\n\020cancel_requested\030S \001(\0132" +
+      "\032.plgrpc.v1.CancelRequestedH\000\0223\n\017llm_cal" +
+      "l_failed\030T \001(\0132\030.plgrpc.v1.LlmCallFailed" +
+      "H\000\0228\n\021context_compacted\030U \001(\0132\033.plgrpc.v" +
+      "1.ContextCompactedH\000\0222\n\016task_described\030V" +
+      " \001(\0132\030.plgrpc.v1.TaskDescribedH\000\022;\n\023task" +
+      "_input_replaced\030W \001(\0132\034.plgrpc.v1.TaskIn" +
+      "putReplacedH\000\022=\n\024task_start_requested\030X " +
+      "\001(\0132\035.plgrpc.v1.TaskStartRequestedH\000\022=\n\024" +
+      "task_pause_requested\030Y \001(\0132\035.plgrpc.v1.T" +
+      "askPauseRequestedH\000\022,\n\013task_paused\030Z \001(\013" +
+      "2\025.plgrpc.v1.TaskPausedH\000\022.\n\014task_resume" +
+      "d\030[ \001(\0132\026.plgrpc.v1.TaskResumedH\000\022.\n\014tas" +
+      "k_retried\030\\ \001(\0132\026.plgrpc.v1.TaskRetriedH" +
+      "\000\022,\n\013task_linked\030] \001(\0132\025.plgrpc.v1.TaskL" +
+      "inkedH\000\0220\n\rtask_unlinked\030^ \001(\0132\027.plgrpc." +
+      "v1.TaskUnlinkedH\000B\t\n\007payloadJ\004\010\t\020\nJ\004\010\020\020\023" +
+      "R\020parent_action_idR\010trace_idR\007span_idR\016p" +
+      "arent_span_id\"w\n\rTaskSubmitted\022\035\n\004task\030\001" +
+      " \001(\0132\017.plgrpc.v1.Task\022\021\n\tprincipal\030\002 \001(\t" +
+      "\022\022\n\nrequest_id\030\003 \001(\t\022\021\n\tthread_id\030\004 \001(\t\022" +
+      "\r\n\005draft\030\005 \001(\010\"\351\001\n\021TaskStatusChanged\022,\n\016" +
+      "previous_state\030\001 \001(\0162\024.plgrpc.v1.TaskSta" +
+      "te\022\'\n\tnew_state\030\002 \001(\0162\024.plgrpc.v1.TaskSt" +
+      "ate\022#\n\007failure\030\003 \001(\0132\022.plgrpc.v1.Failure" +
+      "\022\025\n\rcancel_reason\030\004 \001(\t\022 \n\003run\030\005 \001(\0132\023.p" +
+      "lgrpc.v1.RunStart\022\037\n\005usage\030\006 \001(\0132\020.plgrp" +
+      "c.v1.Usage\"\236\001\n\010RunStart\022\017\n\007attempt\030\001 \001(\005" +
+      "\022\"\n\005cause\030\002 \001(\0162\023.plgrpc.v1.RunCause\022&\n\007" +
+      "context\030\003 \001(\0132\025.plgrpc.v1.RunContext\022!\n\006" +
+      "worker\030\004 \001(\0132\021.plgrpc.v1.Worker\022\022\n\nlog_f" +
+      "ormat\030\005 \001(\005\"5\n\006Worker\022\014\n\004name\030\001 \001(\t\022\017\n\007v" +
+      "ersion\030\002 \001(\t\022\014\n\004host\030\003 \001(\t\"M\n\021TaskMessag" +
+      "esAdded\022$\n\010messages\030\001 \003(\0132\022.plgrpc.v1.Me" +
+      "ssage\022\022\n\nrequest_id\030\002 \001(\t\"`\n\023TaskArtifac" +
+      "tUpdated\022%\n\010artifact\030\001 \001(\0132\023.plgrpc.v1.A" +
+      "rtifact\022\016\n\006append\030\002 \001(\010\022\022\n\nlast_chunk\030\003 " +
+      "\001(\010\"=\n\013TaskPatched\022\025\n\rmetadata_json\030\001 \001(" +
+      "\t\022\027\n\017flow_state_json\030\002 \001(\t\"C\n\014TaskProgre" +
+      "ss\022\025\n\010progress\030\001 \001(\001H\000\210\001\001\022\017\n\007message\030\002 \001" +
+      "(\tB\013\n\t_progress\"`\n\021TaskErrorReported\022#\n\007" +
+      "failure\030\001 \001(\0132\022.plgrpc.v1.Failure\022&\n\006eff" +
+      "ect\030\002 \001(\0162\026.plgrpc.v1.ErrorEffect\"N\n\017Can" +
+      "celRequested\022\016\n\006reason\030\001 \001(\t\022\024\n\014requeste" +
+      "d_by\030\002 \001(\t\022\025\n\rmetadata_json\030\003 \001(\t\"^\n\017Act" +
+      "ionRequested\022$\n\006action\030\001 \001(\0132\024.plgrpc.v1" +
+      ".RunAction\022\020\n\010position\030\003 \001(\tJ\004\010\002\020\003R\rdele" +
+      "gation_id\"D\n\025ActionPolicyEvaluated\022+\n\010de" +
+      "cision\030\001 \001(\0132\031.plgrpc.v1.PolicyDecision\"" +
+      "\267\001\n\020ApprovalRequired\022\023\n\013approval_id\030\001 \001(" +
+      "\t\022\014\n\004etag\030\002 \001(\t\022%\n\004edit\030\003 \001(\0162\027.plgrpc.v" +
+      "1.ApprovalEdit\022/\n\013expire_time\030\004 \001(\0132\032.go" +
+      "ogle.protobuf.Timestamp\022\025\n\rmetadata_json" +
+      "\030\005 \001(\t\022\021\n\tuncertain\030\006 \001(\010\"\222\001\n\017ApprovalDe" +
+      "cided\022\023\n\013approval_id\030\001 \001(\t\022\'\n\005state\030\002 \001(" +
+      "\0162\030.plgrpc.v1.ApprovalState\022-\n\010decision\030" +
+      "\003 \001(\0132\033.plgrpc.v1.ApprovalDecision\022\022\n\nre" +
+      "quest_id\030\004 \001(\t\"n\n\rActionStarted\022,\n\020edite" +
+      "d_arguments\030\002 \001(\0132\022.plgrpc.v1.Payload\022\014\n" +
+      "\004kind\030\003 \001(\t\022\014\n\004name\030\004 \001(\tJ\004\010\001\020\002R\rdelegat" +
+      "ion_id\"\200\002\n\013ActionEnded\022\014\n\004kind\030\001 \001(\t\022\014\n\004" +
+      "name\030\002 \001(\t\022\"\n\006result\030\003 \001(\0132\022.plgrpc.v1.P" +
+      "ayload\022#\n\007failure\030\004 \001(\0132\022.plgrpc.v1.Fail" +
+      "ure\022+\n\010duration\030\006 \001(\0132\031.google.protobuf." +
+      "Duration\022\037\n\005usage\030\007 \001(\0132\020.plgrpc.v1.Usag" +
+      "e\022)\n\007outcome\030\010 \001(\0162\030.plgrpc.v1.ActionOut" +
+      "comeJ\004\010\005\020\006R\rdelegation_id\"M\n\017ContextPrep" +
+      "ared\022,\n\010manifest\030\001 \001(\0132\032.plgrpc.v1.Conte" +
+      "xtManifest\022\014\n\004step\030\002 \001(\005\"t\n\016LlmCallStart" +
+      "ed\022\017\n\007call_id\030\001 \001(\t\022\020\n\010provider\030\002 \001(\t\022\r\n" +
+      "\005model\030\003 \001(\t\022\017\n\007attempt\030\004 \001(\005\022\014\n\004step\030\005 " +
+      "\001(\005\022\021\n\tstreaming\030\006 \001(\010\"\204\002\n\020LlmCallComple" +
+      "ted\022\017\n\007call_id\030\001 \001(\t\022\020\n\010provider\030\002 \001(\t\022\r" +
+      "\n\005model\030\003 \001(\t\022\014\n\004step\030\004 \001(\005\022\014\n\004text\030\005 \001(" +
+      "\t\022\037\n\005usage\030\006 \001(\0132\020.plgrpc.v1.Usage\022+\n\010du" +
+      "ration\030\007 \001(\0132\031.google.protobuf.Duration\022" +
+      "\024\n\014metrics_json\030\010 \001(\t\022\'\n\ntool_calls\030\t \003(" +
+      "\0132\023.plgrpc.v1.ToolCall\022\025\n\rfinish_reason\030" +
+      "\n \001(\t\"=\n\016BudgetReported\022+\n\010decision\030\001 \001(" +
+      "\0132\031.plgrpc.v1.BudgetDecision\"\306\001\n\rLlmCall" +
+      "Failed\022\017\n\007call_id\030\001 \001(\t\022\020\n\010provider\030\002 \001(" +
+      "\t\022\r\n\005model\030\003 \001(\t\022\014\n\004step\030\004 \001(\005\022\017\n\007attemp" +
+      "t\030\005 \001(\005\022#\n\007failure\030\006 \001(\0132\022.plgrpc.v1.Fai" +
+      "lure\022\022\n\nwill_retry\030\007 \001(\010\022+\n\010duration\030\010 \001" +
+      "(\0132\031.google.protobuf.Duration\"\201\001\n\020Contex" +
+      "tCompacted\022\025\n\rbefore_tokens\030\001 \001(\003\022\024\n\014aft" +
+      "er_tokens\030\002 \001(\003\022/\n\010strategy\030\003 \001(\0162\035.plgr" +
+      "pc.v1.CompactionStrategy\022\017\n\007summary\030\004 \001(" +
+      "\t\"2\n\013CustomEvent\022#\n\007payload\030\001 \001(\0132\022.plgr" +
+      "pc.v1.Payload\"\270\001\n\005Delta\022\017\n\007task_id\030\001 \001(\t" +
+      "\022\016\n\006run_id\030\002 \001(\t\022\017\n\007call_id\030\003 \001(\t\022\r\n\005blo" +
+      "ck\030\004 \001(\005\022\024\n\014offset_bytes\030\005 \001(\003\022\016\n\004text\030\006" +
+      " \001(\tH\000\022\023\n\treasoning\030\007 \001(\tH\000\022\030\n\016tool_argu" +
+      "ments\030\010 \001(\tH\000\022\020\n\006output\030\t \001(\tH\000B\007\n\005piece" +
+      "\"T\n\rTaskDescribed\022/\n\013description\030\001 \001(\0132\032" +
+      ".plgrpc.v1.TaskDescription\022\022\n\nchanged_by" +
+      "\030\002 \001(\t\"M\n\021TaskInputReplaced\022$\n\010messages\030" +
+      "\001 \003(\0132\022.plgrpc.v1.Message\022\022\n\nchanged_by\030" +
+      "\002 \001(\t\"<\n\022TaskStartRequested\022\024\n\014requested" +
+      "_by\030\001 \001(\t\022\020\n\010external\030\002 \001(\010\":\n\022TaskPause" +
+      "Requested\022\016\n\006reason\030\001 \001(\t\022\024\n\014requested_b" +
+      "y\030\002 \001(\t\"\014\n\nTaskPaused\"3\n\013TaskResumed\022\016\n\006" +
+      "reason\030\001 \001(\t\022\024\n\014requested_by\030\002 \001(\t\"p\n\013Ta" +
+      "skRetried\022,\n\016previous_state\030\001 \001(\0162\024.plgr" +
+      "pc.v1.TaskState\022\016\n\006reason\030\002 \001(\t\022\024\n\014reque" +
+      "sted_by\030\003 \001(\t\022\r\n\005retry\030\004 \001(\005\"/\n\nTaskLink" +
+      "ed\022!\n\004link\030\001 \001(\0132\023.plgrpc.v1.TaskLink\"1\n" +
+      "\014TaskUnlinked\022!\n\004link\030\001 \001(\0132\023.plgrpc.v1." +
+      "TaskLink*a\n\010Severity\022\030\n\024SEVERITY_UNSPECI" +
+      "FIED\020\000\022\021\n\rSEVERITY_INFO\020\001\022\024\n\020SEVERITY_WA" +
+      "RNING\020\002\022\022\n\016SEVERITY_ERROR\020\003*\237\001\n\010RunCause" +
+      "\022\031\n\025RUN_CAUSE_UNSPECIFIED\020\000\022\027\n\023RUN_CAUSE" +
+      "_SUBMITTED\020\001\022\027\n\023RUN_CAUSE_CONTINUED\020\002\022\027\n" +
+      "\023RUN_CAUSE_RECOVERED\020\003\022\025\n\021RUN_CAUSE_RETR" +
+      "IED\020\004\022\026\n\022RUN_CAUSE_EXTERNAL\020\005*^\n\013ErrorEf" +
+      "fect\022\034\n\030ERROR_EFFECT_UNSPECIFIED\020\000\022\032\n\026ER" +
+      "ROR_EFFECT_CONTINUES\020\001\022\025\n\021ERROR_EFFECT_E" +
+      "NDS\020\002*\275\001\n\rActionOutcome\022\036\n\032ACTION_OUTCOM" +
+      "E_UNSPECIFIED\020\000\022\034\n\030ACTION_OUTCOME_COMPLE" +
+      "TED\020\001\022\031\n\025ACTION_OUTCOME_FAILED\020\002\022\031\n\025ACTI" +
+      "ON_OUTCOME_DENIED\020\003\022\033\n\027ACTION_OUTCOME_RE" +
+      "JECTED\020\004\022\033\n\027ACTION_OUTCOME_CANCELED\020\005Bc\n" +
+      "\033io.github.protolink_grpc.v1P\001ZBgithub.c" +
+      "om/protolink-grpc/protolink-grpc/gen/go/" +
+      "plgrpc/v1;plgrpcv1b\006proto3"
     };
     descriptor = com.google.protobuf.Descriptors.FileDescriptor
       .internalBuildGeneratedFileFrom(descriptorData,
@@ -312,6 +385,7 @@ public final class Event {
           io.github.protolink_grpc.v1.PayloadOuterClass.getDescriptor(),
           io.github.protolink_grpc.v1.Policy.getDescriptor(),
           io.github.protolink_grpc.v1.TaskOuterClass.getDescriptor(),
+          io.github.protolink_grpc.v1.TaskControl.getDescriptor(),
           io.github.protolink_grpc.v1.UsageOuterClass.getDescriptor(),
         });
     internal_static_plgrpc_v1_RunEvent_descriptor =
@@ -319,13 +393,13 @@ public final class Event {
     internal_static_plgrpc_v1_RunEvent_fieldAccessorTable = new
       com.google.protobuf.GeneratedMessage.FieldAccessorTable(
         internal_static_plgrpc_v1_RunEvent_descriptor,
-        new java.lang.String[] { "TaskId", "Sequence", "RunId", "SessionId", "EventType", "CreateTime", "AgentName", "ActionId", "ThreadId", "TurnId", "Last", "Severity", "Summary", "MetadataJson", "MustUnderstand", "TaskSubmitted", "TaskStatus", "TaskMessages", "TaskArtifact", "TaskPatched", "TaskProgress", "TaskError", "ActionRequested", "ActionPolicy", "ApprovalRequired", "ApprovalDecided", "ActionStarted", "ActionEnded", "ContextPrepared", "LlmCallStarted", "LlmCallCompleted", "BudgetReported", "Custom", "CancelRequested", "LlmCallFailed", "ContextCompacted", "Payload", });
+        new java.lang.String[] { "TaskId", "Sequence", "RunId", "SessionId", "EventType", "CreateTime", "AgentName", "ActionId", "ThreadId", "TurnId", "Last", "Severity", "Summary", "MetadataJson", "MustUnderstand", "TaskSubmitted", "TaskStatus", "TaskMessages", "TaskArtifact", "TaskPatched", "TaskProgress", "TaskError", "ActionRequested", "ActionPolicy", "ApprovalRequired", "ApprovalDecided", "ActionStarted", "ActionEnded", "ContextPrepared", "LlmCallStarted", "LlmCallCompleted", "BudgetReported", "Custom", "CancelRequested", "LlmCallFailed", "ContextCompacted", "TaskDescribed", "TaskInputReplaced", "TaskStartRequested", "TaskPauseRequested", "TaskPaused", "TaskResumed", "TaskRetried", "TaskLinked", "TaskUnlinked", "Payload", });
     internal_static_plgrpc_v1_TaskSubmitted_descriptor =
       getDescriptor().getMessageTypes().get(1);
     internal_static_plgrpc_v1_TaskSubmitted_fieldAccessorTable = new
       com.google.protobuf.GeneratedMessage.FieldAccessorTable(
         internal_static_plgrpc_v1_TaskSubmitted_descriptor,
-        new java.lang.String[] { "Task", "Principal", "RequestId", "ThreadId", });
+        new java.lang.String[] { "Task", "Principal", "RequestId", "ThreadId", "Draft", });
     internal_static_plgrpc_v1_TaskStatusChanged_descriptor =
       getDescriptor().getMessageTypes().get(2);
     internal_static_plgrpc_v1_TaskStatusChanged_fieldAccessorTable = new
@@ -464,6 +538,60 @@ public final class Event {
       com.google.protobuf.GeneratedMessage.FieldAccessorTable(
         internal_static_plgrpc_v1_Delta_descriptor,
         new java.lang.String[] { "TaskId", "RunId", "CallId", "Block", "OffsetBytes", "Text", "Reasoning", "ToolArguments", "Output", "Piece", });
+    internal_static_plgrpc_v1_TaskDescribed_descriptor =
+      getDescriptor().getMessageTypes().get(25);
+    internal_static_plgrpc_v1_TaskDescribed_fieldAccessorTable = new
+      com.google.protobuf.GeneratedMessage.FieldAccessorTable(
+        internal_static_plgrpc_v1_TaskDescribed_descriptor,
+        new java.lang.String[] { "Description", "ChangedBy", });
+    internal_static_plgrpc_v1_TaskInputReplaced_descriptor =
+      getDescriptor().getMessageTypes().get(26);
+    internal_static_plgrpc_v1_TaskInputReplaced_fieldAccessorTable = new
+      com.google.protobuf.GeneratedMessage.FieldAccessorTable(
+        internal_static_plgrpc_v1_TaskInputReplaced_descriptor,
+        new java.lang.String[] { "Messages", "ChangedBy", });
+    internal_static_plgrpc_v1_TaskStartRequested_descriptor =
+      getDescriptor().getMessageTypes().get(27);
+    internal_static_plgrpc_v1_TaskStartRequested_fieldAccessorTable = new
+      com.google.protobuf.GeneratedMessage.FieldAccessorTable(
+        internal_static_plgrpc_v1_TaskStartRequested_descriptor,
+        new java.lang.String[] { "RequestedBy", "External", });
+    internal_static_plgrpc_v1_TaskPauseRequested_descriptor =
+      getDescriptor().getMessageTypes().get(28);
+    internal_static_plgrpc_v1_TaskPauseRequested_fieldAccessorTable = new
+      com.google.protobuf.GeneratedMessage.FieldAccessorTable(
+        internal_static_plgrpc_v1_TaskPauseRequested_descriptor,
+        new java.lang.String[] { "Reason", "RequestedBy", });
+    internal_static_plgrpc_v1_TaskPaused_descriptor =
+      getDescriptor().getMessageTypes().get(29);
+    internal_static_plgrpc_v1_TaskPaused_fieldAccessorTable = new
+      com.google.protobuf.GeneratedMessage.FieldAccessorTable(
+        internal_static_plgrpc_v1_TaskPaused_descriptor,
+        new java.lang.String[] { });
+    internal_static_plgrpc_v1_TaskResumed_descriptor =
+      getDescriptor().getMessageTypes().get(30);
+    internal_static_plgrpc_v1_TaskResumed_fieldAccessorTable = new
+      com.google.protobuf.GeneratedMessage.FieldAccessorTable(
+        internal_static_plgrpc_v1_TaskResumed_descriptor,
+        new java.lang.String[] { "Reason", "RequestedBy", });
+    internal_static_plgrpc_v1_TaskRetried_descriptor =
+      getDescriptor().getMessageTypes().get(31);
+    internal_static_plgrpc_v1_TaskRetried_fieldAccessorTable = new
+      com.google.protobuf.GeneratedMessage.FieldAccessorTable(
+        internal_static_plgrpc_v1_TaskRetried_descriptor,
+        new java.lang.String[] { "PreviousState", "Reason", "RequestedBy", "Retry", });
+    internal_static_plgrpc_v1_TaskLinked_descriptor =
+      getDescriptor().getMessageTypes().get(32);
+    internal_static_plgrpc_v1_TaskLinked_fieldAccessorTable = new
+      com.google.protobuf.GeneratedMessage.FieldAccessorTable(
+        internal_static_plgrpc_v1_TaskLinked_descriptor,
+        new java.lang.String[] { "Link", });
+    internal_static_plgrpc_v1_TaskUnlinked_descriptor =
+      getDescriptor().getMessageTypes().get(33);
+    internal_static_plgrpc_v1_TaskUnlinked_fieldAccessorTable = new
+      com.google.protobuf.GeneratedMessage.FieldAccessorTable(
+        internal_static_plgrpc_v1_TaskUnlinked_descriptor,
+        new java.lang.String[] { "Link", });
     descriptor.resolveAllFeaturesImmutable();
     com.google.protobuf.DurationProto.getDescriptor();
     com.google.protobuf.TimestampProto.getDescriptor();
@@ -475,6 +603,7 @@ public final class Event {
     io.github.protolink_grpc.v1.PayloadOuterClass.getDescriptor();
     io.github.protolink_grpc.v1.Policy.getDescriptor();
     io.github.protolink_grpc.v1.TaskOuterClass.getDescriptor();
+    io.github.protolink_grpc.v1.TaskControl.getDescriptor();
     io.github.protolink_grpc.v1.UsageOuterClass.getDescriptor();
   }
 

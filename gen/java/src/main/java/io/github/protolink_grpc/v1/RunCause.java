@@ -48,6 +48,22 @@ public enum RunCause
    * <code>RUN_CAUSE_RECOVERED = 3;</code>
    */
   RUN_CAUSE_RECOVERED(3),
+  /**
+   * <pre>
+   * RetryTask: the task had ended.
+   * </pre>
+   *
+   * <code>RUN_CAUSE_RETRIED = 4;</code>
+   */
+  RUN_CAUSE_RETRIED(4),
+  /**
+   * <pre>
+   * The work is done outside of the agent.
+   * </pre>
+   *
+   * <code>RUN_CAUSE_EXTERNAL = 5;</code>
+   */
+  RUN_CAUSE_EXTERNAL(5),
   UNRECOGNIZED(-1),
   ;
 
@@ -92,6 +108,22 @@ public enum RunCause
    * <code>RUN_CAUSE_RECOVERED = 3;</code>
    */
   public static final int RUN_CAUSE_RECOVERED_VALUE = 3;
+  /**
+   * <pre>
+   * RetryTask: the task had ended.
+   * </pre>
+   *
+   * <code>RUN_CAUSE_RETRIED = 4;</code>
+   */
+  public static final int RUN_CAUSE_RETRIED_VALUE = 4;
+  /**
+   * <pre>
+   * The work is done outside of the agent.
+   * </pre>
+   *
+   * <code>RUN_CAUSE_EXTERNAL = 5;</code>
+   */
+  public static final int RUN_CAUSE_EXTERNAL_VALUE = 5;
 
 
   public final int getNumber() {
@@ -122,6 +154,8 @@ public enum RunCause
       case 1: return RUN_CAUSE_SUBMITTED;
       case 2: return RUN_CAUSE_CONTINUED;
       case 3: return RUN_CAUSE_RECOVERED;
+      case 4: return RUN_CAUSE_RETRIED;
+      case 5: return RUN_CAUSE_EXTERNAL;
       default: return null;
     }
   }

@@ -15,14 +15,12 @@ package io.github.protolink_grpc.v1;
  * - An event is sent as the same bytes as it is stored. So every reader of the task sees everything in its events: the owner
  * (TaskSubmitted.principal), the scopes of the caller (RunContext.scopes), arguments, results and the approver of each decision.
  * Today only the owner can read a task; approvers see the approval, not the log.
- * - A value that is already in the log is referenced, not copied: see ActionRequested, ApprovalRequired, ActionStarted. A reader that
- * starts in the middle of a log shows the values that it has.
- * - The payload alone determines the meaning of an event; programs decide by the payload. `event_type` is text for people and the
- * kind of a custom event.
- * - A reader shows `event_type` and `summary` of an unknown kind and continues. If `must_understand` is set, it must not compute the
- * task's state from this log and fails with FAILED_PRECONDITION, reason LOG_TOO_NEW.
- * - Enums are open: a later version may add values. A reader keeps an unknown value, shows it and passes it on. Servers reject
- * unknown values in requests.
+ * - A value that is already in the log is referenced, not copied: see ActionRequested, ApprovalRequired, ActionStarted. A reader
+ * that   starts in the middle of a log shows the values that it has. - The payload alone determines the meaning of an event;
+ * programs decide by the payload. `event_type` is text for people and the   kind of a custom event. - A reader shows `event_type`
+ * and `summary` of an unknown kind and continues. If `must_understand` is set, it must not compute the   task's state from this log
+ * and fails with FAILED_PRECONDITION, reason LOG_TOO_NEW. - Enums are open: a later version may add values. A reader keeps an
+ * unknown value, shows it and passes it on. Servers reject   unknown values in requests.
  *
  * - The log has no ids of telemetry spans, because they follow from it: a run is a span, an action is a span within its run, and a
  * delegated task begins under `RunContext.parent_run_id`. The trace is `RunContext.trace_id`.
@@ -106,6 +104,15 @@ private static final long serialVersionUID = 0L;
     CANCEL_REQUESTED(83),
     LLM_CALL_FAILED(84),
     CONTEXT_COMPACTED(85),
+    TASK_DESCRIBED(86),
+    TASK_INPUT_REPLACED(87),
+    TASK_START_REQUESTED(88),
+    TASK_PAUSE_REQUESTED(89),
+    TASK_PAUSED(90),
+    TASK_RESUMED(91),
+    TASK_RETRIED(92),
+    TASK_LINKED(93),
+    TASK_UNLINKED(94),
     PAYLOAD_NOT_SET(0);
     private final int value;
     private PayloadCase(int value) {
@@ -144,6 +151,15 @@ private static final long serialVersionUID = 0L;
         case 83: return CANCEL_REQUESTED;
         case 84: return LLM_CALL_FAILED;
         case 85: return CONTEXT_COMPACTED;
+        case 86: return TASK_DESCRIBED;
+        case 87: return TASK_INPUT_REPLACED;
+        case 88: return TASK_START_REQUESTED;
+        case 89: return TASK_PAUSE_REQUESTED;
+        case 90: return TASK_PAUSED;
+        case 91: return TASK_RESUMED;
+        case 92: return TASK_RETRIED;
+        case 93: return TASK_LINKED;
+        case 94: return TASK_UNLINKED;
         case 0: return PAYLOAD_NOT_SET;
         default: return null;
       }
@@ -594,7 +610,7 @@ private static final long serialVersionUID = 0L;
   private boolean last_ = false;
   /**
    * <pre>
-   * Whether this is the last event of the task. Set by the server.
+   * Whether the task ends with this event. A retry of the task can add events after it. Set by the server.
    * </pre>
    *
    * <code>bool last = 12;</code>
@@ -1644,6 +1660,393 @@ private static final long serialVersionUID = 0L;
     return io.github.protolink_grpc.v1.ContextCompacted.getDefaultInstance();
   }
 
+  public static final int TASK_DESCRIBED_FIELD_NUMBER = 86;
+  /**
+   * <pre>
+   * The description of the task changed.
+   * </pre>
+   *
+   * <code>.plgrpc.v1.TaskDescribed task_described = 86;</code>
+   * @return Whether the taskDescribed field is set.
+   */
+  @java.lang.Override
+  public boolean hasTaskDescribed() {
+    return payloadCase_ == 86;
+  }
+  /**
+   * <pre>
+   * The description of the task changed.
+   * </pre>
+   *
+   * <code>.plgrpc.v1.TaskDescribed task_described = 86;</code>
+   * @return The taskDescribed.
+   */
+  @java.lang.Override
+  public io.github.protolink_grpc.v1.TaskDescribed getTaskDescribed() {
+    if (payloadCase_ == 86) {
+       return (io.github.protolink_grpc.v1.TaskDescribed) payload_;
+    }
+    return io.github.protolink_grpc.v1.TaskDescribed.getDefaultInstance();
+  }
+  /**
+   * <pre>
+   * The description of the task changed.
+   * </pre>
+   *
+   * <code>.plgrpc.v1.TaskDescribed task_described = 86;</code>
+   */
+  @java.lang.Override
+  public io.github.protolink_grpc.v1.TaskDescribedOrBuilder getTaskDescribedOrBuilder() {
+    if (payloadCase_ == 86) {
+       return (io.github.protolink_grpc.v1.TaskDescribed) payload_;
+    }
+    return io.github.protolink_grpc.v1.TaskDescribed.getDefaultInstance();
+  }
+
+  public static final int TASK_INPUT_REPLACED_FIELD_NUMBER = 87;
+  /**
+   * <pre>
+   * The input of a task that had not begun was replaced.
+   * </pre>
+   *
+   * <code>.plgrpc.v1.TaskInputReplaced task_input_replaced = 87;</code>
+   * @return Whether the taskInputReplaced field is set.
+   */
+  @java.lang.Override
+  public boolean hasTaskInputReplaced() {
+    return payloadCase_ == 87;
+  }
+  /**
+   * <pre>
+   * The input of a task that had not begun was replaced.
+   * </pre>
+   *
+   * <code>.plgrpc.v1.TaskInputReplaced task_input_replaced = 87;</code>
+   * @return The taskInputReplaced.
+   */
+  @java.lang.Override
+  public io.github.protolink_grpc.v1.TaskInputReplaced getTaskInputReplaced() {
+    if (payloadCase_ == 87) {
+       return (io.github.protolink_grpc.v1.TaskInputReplaced) payload_;
+    }
+    return io.github.protolink_grpc.v1.TaskInputReplaced.getDefaultInstance();
+  }
+  /**
+   * <pre>
+   * The input of a task that had not begun was replaced.
+   * </pre>
+   *
+   * <code>.plgrpc.v1.TaskInputReplaced task_input_replaced = 87;</code>
+   */
+  @java.lang.Override
+  public io.github.protolink_grpc.v1.TaskInputReplacedOrBuilder getTaskInputReplacedOrBuilder() {
+    if (payloadCase_ == 87) {
+       return (io.github.protolink_grpc.v1.TaskInputReplaced) payload_;
+    }
+    return io.github.protolink_grpc.v1.TaskInputReplaced.getDefaultInstance();
+  }
+
+  public static final int TASK_START_REQUESTED_FIELD_NUMBER = 88;
+  /**
+   * <pre>
+   * A draft was started.
+   * </pre>
+   *
+   * <code>.plgrpc.v1.TaskStartRequested task_start_requested = 88;</code>
+   * @return Whether the taskStartRequested field is set.
+   */
+  @java.lang.Override
+  public boolean hasTaskStartRequested() {
+    return payloadCase_ == 88;
+  }
+  /**
+   * <pre>
+   * A draft was started.
+   * </pre>
+   *
+   * <code>.plgrpc.v1.TaskStartRequested task_start_requested = 88;</code>
+   * @return The taskStartRequested.
+   */
+  @java.lang.Override
+  public io.github.protolink_grpc.v1.TaskStartRequested getTaskStartRequested() {
+    if (payloadCase_ == 88) {
+       return (io.github.protolink_grpc.v1.TaskStartRequested) payload_;
+    }
+    return io.github.protolink_grpc.v1.TaskStartRequested.getDefaultInstance();
+  }
+  /**
+   * <pre>
+   * A draft was started.
+   * </pre>
+   *
+   * <code>.plgrpc.v1.TaskStartRequested task_start_requested = 88;</code>
+   */
+  @java.lang.Override
+  public io.github.protolink_grpc.v1.TaskStartRequestedOrBuilder getTaskStartRequestedOrBuilder() {
+    if (payloadCase_ == 88) {
+       return (io.github.protolink_grpc.v1.TaskStartRequested) payload_;
+    }
+    return io.github.protolink_grpc.v1.TaskStartRequested.getDefaultInstance();
+  }
+
+  public static final int TASK_PAUSE_REQUESTED_FIELD_NUMBER = 89;
+  /**
+   * <pre>
+   * A pause was requested.
+   * </pre>
+   *
+   * <code>.plgrpc.v1.TaskPauseRequested task_pause_requested = 89;</code>
+   * @return Whether the taskPauseRequested field is set.
+   */
+  @java.lang.Override
+  public boolean hasTaskPauseRequested() {
+    return payloadCase_ == 89;
+  }
+  /**
+   * <pre>
+   * A pause was requested.
+   * </pre>
+   *
+   * <code>.plgrpc.v1.TaskPauseRequested task_pause_requested = 89;</code>
+   * @return The taskPauseRequested.
+   */
+  @java.lang.Override
+  public io.github.protolink_grpc.v1.TaskPauseRequested getTaskPauseRequested() {
+    if (payloadCase_ == 89) {
+       return (io.github.protolink_grpc.v1.TaskPauseRequested) payload_;
+    }
+    return io.github.protolink_grpc.v1.TaskPauseRequested.getDefaultInstance();
+  }
+  /**
+   * <pre>
+   * A pause was requested.
+   * </pre>
+   *
+   * <code>.plgrpc.v1.TaskPauseRequested task_pause_requested = 89;</code>
+   */
+  @java.lang.Override
+  public io.github.protolink_grpc.v1.TaskPauseRequestedOrBuilder getTaskPauseRequestedOrBuilder() {
+    if (payloadCase_ == 89) {
+       return (io.github.protolink_grpc.v1.TaskPauseRequested) payload_;
+    }
+    return io.github.protolink_grpc.v1.TaskPauseRequested.getDefaultInstance();
+  }
+
+  public static final int TASK_PAUSED_FIELD_NUMBER = 90;
+  /**
+   * <pre>
+   * The run is paused.
+   * </pre>
+   *
+   * <code>.plgrpc.v1.TaskPaused task_paused = 90;</code>
+   * @return Whether the taskPaused field is set.
+   */
+  @java.lang.Override
+  public boolean hasTaskPaused() {
+    return payloadCase_ == 90;
+  }
+  /**
+   * <pre>
+   * The run is paused.
+   * </pre>
+   *
+   * <code>.plgrpc.v1.TaskPaused task_paused = 90;</code>
+   * @return The taskPaused.
+   */
+  @java.lang.Override
+  public io.github.protolink_grpc.v1.TaskPaused getTaskPaused() {
+    if (payloadCase_ == 90) {
+       return (io.github.protolink_grpc.v1.TaskPaused) payload_;
+    }
+    return io.github.protolink_grpc.v1.TaskPaused.getDefaultInstance();
+  }
+  /**
+   * <pre>
+   * The run is paused.
+   * </pre>
+   *
+   * <code>.plgrpc.v1.TaskPaused task_paused = 90;</code>
+   */
+  @java.lang.Override
+  public io.github.protolink_grpc.v1.TaskPausedOrBuilder getTaskPausedOrBuilder() {
+    if (payloadCase_ == 90) {
+       return (io.github.protolink_grpc.v1.TaskPaused) payload_;
+    }
+    return io.github.protolink_grpc.v1.TaskPaused.getDefaultInstance();
+  }
+
+  public static final int TASK_RESUMED_FIELD_NUMBER = 91;
+  /**
+   * <pre>
+   * The end of a pause was requested.
+   * </pre>
+   *
+   * <code>.plgrpc.v1.TaskResumed task_resumed = 91;</code>
+   * @return Whether the taskResumed field is set.
+   */
+  @java.lang.Override
+  public boolean hasTaskResumed() {
+    return payloadCase_ == 91;
+  }
+  /**
+   * <pre>
+   * The end of a pause was requested.
+   * </pre>
+   *
+   * <code>.plgrpc.v1.TaskResumed task_resumed = 91;</code>
+   * @return The taskResumed.
+   */
+  @java.lang.Override
+  public io.github.protolink_grpc.v1.TaskResumed getTaskResumed() {
+    if (payloadCase_ == 91) {
+       return (io.github.protolink_grpc.v1.TaskResumed) payload_;
+    }
+    return io.github.protolink_grpc.v1.TaskResumed.getDefaultInstance();
+  }
+  /**
+   * <pre>
+   * The end of a pause was requested.
+   * </pre>
+   *
+   * <code>.plgrpc.v1.TaskResumed task_resumed = 91;</code>
+   */
+  @java.lang.Override
+  public io.github.protolink_grpc.v1.TaskResumedOrBuilder getTaskResumedOrBuilder() {
+    if (payloadCase_ == 91) {
+       return (io.github.protolink_grpc.v1.TaskResumed) payload_;
+    }
+    return io.github.protolink_grpc.v1.TaskResumed.getDefaultInstance();
+  }
+
+  public static final int TASK_RETRIED_FIELD_NUMBER = 92;
+  /**
+   * <pre>
+   * A retry of an ended task was requested.
+   * </pre>
+   *
+   * <code>.plgrpc.v1.TaskRetried task_retried = 92;</code>
+   * @return Whether the taskRetried field is set.
+   */
+  @java.lang.Override
+  public boolean hasTaskRetried() {
+    return payloadCase_ == 92;
+  }
+  /**
+   * <pre>
+   * A retry of an ended task was requested.
+   * </pre>
+   *
+   * <code>.plgrpc.v1.TaskRetried task_retried = 92;</code>
+   * @return The taskRetried.
+   */
+  @java.lang.Override
+  public io.github.protolink_grpc.v1.TaskRetried getTaskRetried() {
+    if (payloadCase_ == 92) {
+       return (io.github.protolink_grpc.v1.TaskRetried) payload_;
+    }
+    return io.github.protolink_grpc.v1.TaskRetried.getDefaultInstance();
+  }
+  /**
+   * <pre>
+   * A retry of an ended task was requested.
+   * </pre>
+   *
+   * <code>.plgrpc.v1.TaskRetried task_retried = 92;</code>
+   */
+  @java.lang.Override
+  public io.github.protolink_grpc.v1.TaskRetriedOrBuilder getTaskRetriedOrBuilder() {
+    if (payloadCase_ == 92) {
+       return (io.github.protolink_grpc.v1.TaskRetried) payload_;
+    }
+    return io.github.protolink_grpc.v1.TaskRetried.getDefaultInstance();
+  }
+
+  public static final int TASK_LINKED_FIELD_NUMBER = 93;
+  /**
+   * <pre>
+   * A link was added.
+   * </pre>
+   *
+   * <code>.plgrpc.v1.TaskLinked task_linked = 93;</code>
+   * @return Whether the taskLinked field is set.
+   */
+  @java.lang.Override
+  public boolean hasTaskLinked() {
+    return payloadCase_ == 93;
+  }
+  /**
+   * <pre>
+   * A link was added.
+   * </pre>
+   *
+   * <code>.plgrpc.v1.TaskLinked task_linked = 93;</code>
+   * @return The taskLinked.
+   */
+  @java.lang.Override
+  public io.github.protolink_grpc.v1.TaskLinked getTaskLinked() {
+    if (payloadCase_ == 93) {
+       return (io.github.protolink_grpc.v1.TaskLinked) payload_;
+    }
+    return io.github.protolink_grpc.v1.TaskLinked.getDefaultInstance();
+  }
+  /**
+   * <pre>
+   * A link was added.
+   * </pre>
+   *
+   * <code>.plgrpc.v1.TaskLinked task_linked = 93;</code>
+   */
+  @java.lang.Override
+  public io.github.protolink_grpc.v1.TaskLinkedOrBuilder getTaskLinkedOrBuilder() {
+    if (payloadCase_ == 93) {
+       return (io.github.protolink_grpc.v1.TaskLinked) payload_;
+    }
+    return io.github.protolink_grpc.v1.TaskLinked.getDefaultInstance();
+  }
+
+  public static final int TASK_UNLINKED_FIELD_NUMBER = 94;
+  /**
+   * <pre>
+   * A link was removed.
+   * </pre>
+   *
+   * <code>.plgrpc.v1.TaskUnlinked task_unlinked = 94;</code>
+   * @return Whether the taskUnlinked field is set.
+   */
+  @java.lang.Override
+  public boolean hasTaskUnlinked() {
+    return payloadCase_ == 94;
+  }
+  /**
+   * <pre>
+   * A link was removed.
+   * </pre>
+   *
+   * <code>.plgrpc.v1.TaskUnlinked task_unlinked = 94;</code>
+   * @return The taskUnlinked.
+   */
+  @java.lang.Override
+  public io.github.protolink_grpc.v1.TaskUnlinked getTaskUnlinked() {
+    if (payloadCase_ == 94) {
+       return (io.github.protolink_grpc.v1.TaskUnlinked) payload_;
+    }
+    return io.github.protolink_grpc.v1.TaskUnlinked.getDefaultInstance();
+  }
+  /**
+   * <pre>
+   * A link was removed.
+   * </pre>
+   *
+   * <code>.plgrpc.v1.TaskUnlinked task_unlinked = 94;</code>
+   */
+  @java.lang.Override
+  public io.github.protolink_grpc.v1.TaskUnlinkedOrBuilder getTaskUnlinkedOrBuilder() {
+    if (payloadCase_ == 94) {
+       return (io.github.protolink_grpc.v1.TaskUnlinked) payload_;
+    }
+    return io.github.protolink_grpc.v1.TaskUnlinked.getDefaultInstance();
+  }
+
   private byte memoizedIsInitialized = -1;
   @java.lang.Override
   public final boolean isInitialized() {
@@ -1765,6 +2168,33 @@ private static final long serialVersionUID = 0L;
     }
     if (payloadCase_ == 85) {
       output.writeMessage(85, (io.github.protolink_grpc.v1.ContextCompacted) payload_);
+    }
+    if (payloadCase_ == 86) {
+      output.writeMessage(86, (io.github.protolink_grpc.v1.TaskDescribed) payload_);
+    }
+    if (payloadCase_ == 87) {
+      output.writeMessage(87, (io.github.protolink_grpc.v1.TaskInputReplaced) payload_);
+    }
+    if (payloadCase_ == 88) {
+      output.writeMessage(88, (io.github.protolink_grpc.v1.TaskStartRequested) payload_);
+    }
+    if (payloadCase_ == 89) {
+      output.writeMessage(89, (io.github.protolink_grpc.v1.TaskPauseRequested) payload_);
+    }
+    if (payloadCase_ == 90) {
+      output.writeMessage(90, (io.github.protolink_grpc.v1.TaskPaused) payload_);
+    }
+    if (payloadCase_ == 91) {
+      output.writeMessage(91, (io.github.protolink_grpc.v1.TaskResumed) payload_);
+    }
+    if (payloadCase_ == 92) {
+      output.writeMessage(92, (io.github.protolink_grpc.v1.TaskRetried) payload_);
+    }
+    if (payloadCase_ == 93) {
+      output.writeMessage(93, (io.github.protolink_grpc.v1.TaskLinked) payload_);
+    }
+    if (payloadCase_ == 94) {
+      output.writeMessage(94, (io.github.protolink_grpc.v1.TaskUnlinked) payload_);
     }
     getUnknownFields().writeTo(output);
   }
@@ -1909,6 +2339,42 @@ private static final long serialVersionUID = 0L;
       size += com.google.protobuf.CodedOutputStream
         .computeMessageSize(85, (io.github.protolink_grpc.v1.ContextCompacted) payload_);
     }
+    if (payloadCase_ == 86) {
+      size += com.google.protobuf.CodedOutputStream
+        .computeMessageSize(86, (io.github.protolink_grpc.v1.TaskDescribed) payload_);
+    }
+    if (payloadCase_ == 87) {
+      size += com.google.protobuf.CodedOutputStream
+        .computeMessageSize(87, (io.github.protolink_grpc.v1.TaskInputReplaced) payload_);
+    }
+    if (payloadCase_ == 88) {
+      size += com.google.protobuf.CodedOutputStream
+        .computeMessageSize(88, (io.github.protolink_grpc.v1.TaskStartRequested) payload_);
+    }
+    if (payloadCase_ == 89) {
+      size += com.google.protobuf.CodedOutputStream
+        .computeMessageSize(89, (io.github.protolink_grpc.v1.TaskPauseRequested) payload_);
+    }
+    if (payloadCase_ == 90) {
+      size += com.google.protobuf.CodedOutputStream
+        .computeMessageSize(90, (io.github.protolink_grpc.v1.TaskPaused) payload_);
+    }
+    if (payloadCase_ == 91) {
+      size += com.google.protobuf.CodedOutputStream
+        .computeMessageSize(91, (io.github.protolink_grpc.v1.TaskResumed) payload_);
+    }
+    if (payloadCase_ == 92) {
+      size += com.google.protobuf.CodedOutputStream
+        .computeMessageSize(92, (io.github.protolink_grpc.v1.TaskRetried) payload_);
+    }
+    if (payloadCase_ == 93) {
+      size += com.google.protobuf.CodedOutputStream
+        .computeMessageSize(93, (io.github.protolink_grpc.v1.TaskLinked) payload_);
+    }
+    if (payloadCase_ == 94) {
+      size += com.google.protobuf.CodedOutputStream
+        .computeMessageSize(94, (io.github.protolink_grpc.v1.TaskUnlinked) payload_);
+    }
     size += getUnknownFields().getSerializedSize();
     memoizedSize = size;
     return size;
@@ -2041,6 +2507,42 @@ private static final long serialVersionUID = 0L;
       case 85:
         if (!getContextCompacted()
             .equals(other.getContextCompacted())) return false;
+        break;
+      case 86:
+        if (!getTaskDescribed()
+            .equals(other.getTaskDescribed())) return false;
+        break;
+      case 87:
+        if (!getTaskInputReplaced()
+            .equals(other.getTaskInputReplaced())) return false;
+        break;
+      case 88:
+        if (!getTaskStartRequested()
+            .equals(other.getTaskStartRequested())) return false;
+        break;
+      case 89:
+        if (!getTaskPauseRequested()
+            .equals(other.getTaskPauseRequested())) return false;
+        break;
+      case 90:
+        if (!getTaskPaused()
+            .equals(other.getTaskPaused())) return false;
+        break;
+      case 91:
+        if (!getTaskResumed()
+            .equals(other.getTaskResumed())) return false;
+        break;
+      case 92:
+        if (!getTaskRetried()
+            .equals(other.getTaskRetried())) return false;
+        break;
+      case 93:
+        if (!getTaskLinked()
+            .equals(other.getTaskLinked())) return false;
+        break;
+      case 94:
+        if (!getTaskUnlinked()
+            .equals(other.getTaskUnlinked())) return false;
         break;
       case 0:
       default:
@@ -2176,6 +2678,42 @@ private static final long serialVersionUID = 0L;
         hash = (37 * hash) + CONTEXT_COMPACTED_FIELD_NUMBER;
         hash = (53 * hash) + getContextCompacted().hashCode();
         break;
+      case 86:
+        hash = (37 * hash) + TASK_DESCRIBED_FIELD_NUMBER;
+        hash = (53 * hash) + getTaskDescribed().hashCode();
+        break;
+      case 87:
+        hash = (37 * hash) + TASK_INPUT_REPLACED_FIELD_NUMBER;
+        hash = (53 * hash) + getTaskInputReplaced().hashCode();
+        break;
+      case 88:
+        hash = (37 * hash) + TASK_START_REQUESTED_FIELD_NUMBER;
+        hash = (53 * hash) + getTaskStartRequested().hashCode();
+        break;
+      case 89:
+        hash = (37 * hash) + TASK_PAUSE_REQUESTED_FIELD_NUMBER;
+        hash = (53 * hash) + getTaskPauseRequested().hashCode();
+        break;
+      case 90:
+        hash = (37 * hash) + TASK_PAUSED_FIELD_NUMBER;
+        hash = (53 * hash) + getTaskPaused().hashCode();
+        break;
+      case 91:
+        hash = (37 * hash) + TASK_RESUMED_FIELD_NUMBER;
+        hash = (53 * hash) + getTaskResumed().hashCode();
+        break;
+      case 92:
+        hash = (37 * hash) + TASK_RETRIED_FIELD_NUMBER;
+        hash = (53 * hash) + getTaskRetried().hashCode();
+        break;
+      case 93:
+        hash = (37 * hash) + TASK_LINKED_FIELD_NUMBER;
+        hash = (53 * hash) + getTaskLinked().hashCode();
+        break;
+      case 94:
+        hash = (37 * hash) + TASK_UNLINKED_FIELD_NUMBER;
+        hash = (53 * hash) + getTaskUnlinked().hashCode();
+        break;
       case 0:
       default:
     }
@@ -2286,14 +2824,12 @@ private static final long serialVersionUID = 0L;
    * - An event is sent as the same bytes as it is stored. So every reader of the task sees everything in its events: the owner
    * (TaskSubmitted.principal), the scopes of the caller (RunContext.scopes), arguments, results and the approver of each decision.
    * Today only the owner can read a task; approvers see the approval, not the log.
-   * - A value that is already in the log is referenced, not copied: see ActionRequested, ApprovalRequired, ActionStarted. A reader that
-   * starts in the middle of a log shows the values that it has.
-   * - The payload alone determines the meaning of an event; programs decide by the payload. `event_type` is text for people and the
-   * kind of a custom event.
-   * - A reader shows `event_type` and `summary` of an unknown kind and continues. If `must_understand` is set, it must not compute the
-   * task's state from this log and fails with FAILED_PRECONDITION, reason LOG_TOO_NEW.
-   * - Enums are open: a later version may add values. A reader keeps an unknown value, shows it and passes it on. Servers reject
-   * unknown values in requests.
+   * - A value that is already in the log is referenced, not copied: see ActionRequested, ApprovalRequired, ActionStarted. A reader
+   * that   starts in the middle of a log shows the values that it has. - The payload alone determines the meaning of an event;
+   * programs decide by the payload. `event_type` is text for people and the   kind of a custom event. - A reader shows `event_type`
+   * and `summary` of an unknown kind and continues. If `must_understand` is set, it must not compute the   task's state from this log
+   * and fails with FAILED_PRECONDITION, reason LOG_TOO_NEW. - Enums are open: a later version may add values. A reader keeps an
+   * unknown value, shows it and passes it on. Servers reject   unknown values in requests.
    *
    * - The log has no ids of telemetry spans, because they follow from it: a run is a span, an action is a span within its run, and a
    * delegated task begins under `RunContext.parent_run_id`. The trace is `RunContext.trace_id`.
@@ -2422,6 +2958,33 @@ private static final long serialVersionUID = 0L;
       }
       if (contextCompactedBuilder_ != null) {
         contextCompactedBuilder_.clear();
+      }
+      if (taskDescribedBuilder_ != null) {
+        taskDescribedBuilder_.clear();
+      }
+      if (taskInputReplacedBuilder_ != null) {
+        taskInputReplacedBuilder_.clear();
+      }
+      if (taskStartRequestedBuilder_ != null) {
+        taskStartRequestedBuilder_.clear();
+      }
+      if (taskPauseRequestedBuilder_ != null) {
+        taskPauseRequestedBuilder_.clear();
+      }
+      if (taskPausedBuilder_ != null) {
+        taskPausedBuilder_.clear();
+      }
+      if (taskResumedBuilder_ != null) {
+        taskResumedBuilder_.clear();
+      }
+      if (taskRetriedBuilder_ != null) {
+        taskRetriedBuilder_.clear();
+      }
+      if (taskLinkedBuilder_ != null) {
+        taskLinkedBuilder_.clear();
+      }
+      if (taskUnlinkedBuilder_ != null) {
+        taskUnlinkedBuilder_.clear();
       }
       payloadCase_ = 0;
       payload_ = null;
@@ -2603,6 +3166,42 @@ private static final long serialVersionUID = 0L;
           contextCompactedBuilder_ != null) {
         result.payload_ = contextCompactedBuilder_.build();
       }
+      if (payloadCase_ == 86 &&
+          taskDescribedBuilder_ != null) {
+        result.payload_ = taskDescribedBuilder_.build();
+      }
+      if (payloadCase_ == 87 &&
+          taskInputReplacedBuilder_ != null) {
+        result.payload_ = taskInputReplacedBuilder_.build();
+      }
+      if (payloadCase_ == 88 &&
+          taskStartRequestedBuilder_ != null) {
+        result.payload_ = taskStartRequestedBuilder_.build();
+      }
+      if (payloadCase_ == 89 &&
+          taskPauseRequestedBuilder_ != null) {
+        result.payload_ = taskPauseRequestedBuilder_.build();
+      }
+      if (payloadCase_ == 90 &&
+          taskPausedBuilder_ != null) {
+        result.payload_ = taskPausedBuilder_.build();
+      }
+      if (payloadCase_ == 91 &&
+          taskResumedBuilder_ != null) {
+        result.payload_ = taskResumedBuilder_.build();
+      }
+      if (payloadCase_ == 92 &&
+          taskRetriedBuilder_ != null) {
+        result.payload_ = taskRetriedBuilder_.build();
+      }
+      if (payloadCase_ == 93 &&
+          taskLinkedBuilder_ != null) {
+        result.payload_ = taskLinkedBuilder_.build();
+      }
+      if (payloadCase_ == 94 &&
+          taskUnlinkedBuilder_ != null) {
+        result.payload_ = taskUnlinkedBuilder_.build();
+      }
     }
 
     @java.lang.Override
@@ -2765,6 +3364,42 @@ private static final long serialVersionUID = 0L;
         }
         case CONTEXT_COMPACTED: {
           mergeContextCompacted(other.getContextCompacted());
+          break;
+        }
+        case TASK_DESCRIBED: {
+          mergeTaskDescribed(other.getTaskDescribed());
+          break;
+        }
+        case TASK_INPUT_REPLACED: {
+          mergeTaskInputReplaced(other.getTaskInputReplaced());
+          break;
+        }
+        case TASK_START_REQUESTED: {
+          mergeTaskStartRequested(other.getTaskStartRequested());
+          break;
+        }
+        case TASK_PAUSE_REQUESTED: {
+          mergeTaskPauseRequested(other.getTaskPauseRequested());
+          break;
+        }
+        case TASK_PAUSED: {
+          mergeTaskPaused(other.getTaskPaused());
+          break;
+        }
+        case TASK_RESUMED: {
+          mergeTaskResumed(other.getTaskResumed());
+          break;
+        }
+        case TASK_RETRIED: {
+          mergeTaskRetried(other.getTaskRetried());
+          break;
+        }
+        case TASK_LINKED: {
+          mergeTaskLinked(other.getTaskLinked());
+          break;
+        }
+        case TASK_UNLINKED: {
+          mergeTaskUnlinked(other.getTaskUnlinked());
           break;
         }
         case PAYLOAD_NOT_SET: {
@@ -3021,6 +3656,69 @@ private static final long serialVersionUID = 0L;
               payloadCase_ = 85;
               break;
             } // case 682
+            case 690: {
+              input.readMessage(
+                  internalGetTaskDescribedFieldBuilder().getBuilder(),
+                  extensionRegistry);
+              payloadCase_ = 86;
+              break;
+            } // case 690
+            case 698: {
+              input.readMessage(
+                  internalGetTaskInputReplacedFieldBuilder().getBuilder(),
+                  extensionRegistry);
+              payloadCase_ = 87;
+              break;
+            } // case 698
+            case 706: {
+              input.readMessage(
+                  internalGetTaskStartRequestedFieldBuilder().getBuilder(),
+                  extensionRegistry);
+              payloadCase_ = 88;
+              break;
+            } // case 706
+            case 714: {
+              input.readMessage(
+                  internalGetTaskPauseRequestedFieldBuilder().getBuilder(),
+                  extensionRegistry);
+              payloadCase_ = 89;
+              break;
+            } // case 714
+            case 722: {
+              input.readMessage(
+                  internalGetTaskPausedFieldBuilder().getBuilder(),
+                  extensionRegistry);
+              payloadCase_ = 90;
+              break;
+            } // case 722
+            case 730: {
+              input.readMessage(
+                  internalGetTaskResumedFieldBuilder().getBuilder(),
+                  extensionRegistry);
+              payloadCase_ = 91;
+              break;
+            } // case 730
+            case 738: {
+              input.readMessage(
+                  internalGetTaskRetriedFieldBuilder().getBuilder(),
+                  extensionRegistry);
+              payloadCase_ = 92;
+              break;
+            } // case 738
+            case 746: {
+              input.readMessage(
+                  internalGetTaskLinkedFieldBuilder().getBuilder(),
+                  extensionRegistry);
+              payloadCase_ = 93;
+              break;
+            } // case 746
+            case 754: {
+              input.readMessage(
+                  internalGetTaskUnlinkedFieldBuilder().getBuilder(),
+                  extensionRegistry);
+              payloadCase_ = 94;
+              break;
+            } // case 754
             default: {
               if (!super.parseUnknownField(input, extensionRegistry, tag)) {
                 done = true; // was an endgroup tag
@@ -3999,7 +4697,7 @@ private static final long serialVersionUID = 0L;
     private boolean last_ ;
     /**
      * <pre>
-     * Whether this is the last event of the task. Set by the server.
+     * Whether the task ends with this event. A retry of the task can add events after it. Set by the server.
      * </pre>
      *
      * <code>bool last = 12;</code>
@@ -4011,7 +4709,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Whether this is the last event of the task. Set by the server.
+     * Whether the task ends with this event. A retry of the task can add events after it. Set by the server.
      * </pre>
      *
      * <code>bool last = 12;</code>
@@ -4027,7 +4725,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Whether this is the last event of the task. Set by the server.
+     * Whether the task ends with this event. A retry of the task can add events after it. Set by the server.
      * </pre>
      *
      * <code>bool last = 12;</code>
@@ -8078,6 +8776,1608 @@ private static final long serialVersionUID = 0L;
       payloadCase_ = 85;
       onChanged();
       return contextCompactedBuilder_;
+    }
+
+    private com.google.protobuf.SingleFieldBuilder<
+        io.github.protolink_grpc.v1.TaskDescribed, io.github.protolink_grpc.v1.TaskDescribed.Builder, io.github.protolink_grpc.v1.TaskDescribedOrBuilder> taskDescribedBuilder_;
+    /**
+     * <pre>
+     * The description of the task changed.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.TaskDescribed task_described = 86;</code>
+     * @return Whether the taskDescribed field is set.
+     */
+    @java.lang.Override
+    public boolean hasTaskDescribed() {
+      return payloadCase_ == 86;
+    }
+    /**
+     * <pre>
+     * The description of the task changed.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.TaskDescribed task_described = 86;</code>
+     * @return The taskDescribed.
+     */
+    @java.lang.Override
+    public io.github.protolink_grpc.v1.TaskDescribed getTaskDescribed() {
+      if (taskDescribedBuilder_ == null) {
+        if (payloadCase_ == 86) {
+          return (io.github.protolink_grpc.v1.TaskDescribed) payload_;
+        }
+        return io.github.protolink_grpc.v1.TaskDescribed.getDefaultInstance();
+      } else {
+        if (payloadCase_ == 86) {
+          return taskDescribedBuilder_.getMessage();
+        }
+        return io.github.protolink_grpc.v1.TaskDescribed.getDefaultInstance();
+      }
+    }
+    /**
+     * <pre>
+     * The description of the task changed.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.TaskDescribed task_described = 86;</code>
+     */
+    public Builder setTaskDescribed(io.github.protolink_grpc.v1.TaskDescribed value) {
+      if (taskDescribedBuilder_ == null) {
+        if (value == null) {
+          throw new NullPointerException();
+        }
+        payload_ = value;
+        onChanged();
+      } else {
+        taskDescribedBuilder_.setMessage(value);
+      }
+      payloadCase_ = 86;
+      return this;
+    }
+    /**
+     * <pre>
+     * The description of the task changed.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.TaskDescribed task_described = 86;</code>
+     */
+    public Builder setTaskDescribed(
+        io.github.protolink_grpc.v1.TaskDescribed.Builder builderForValue) {
+      if (taskDescribedBuilder_ == null) {
+        payload_ = builderForValue.build();
+        onChanged();
+      } else {
+        taskDescribedBuilder_.setMessage(builderForValue.build());
+      }
+      payloadCase_ = 86;
+      return this;
+    }
+    /**
+     * <pre>
+     * The description of the task changed.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.TaskDescribed task_described = 86;</code>
+     */
+    public Builder mergeTaskDescribed(io.github.protolink_grpc.v1.TaskDescribed value) {
+      if (taskDescribedBuilder_ == null) {
+        if (payloadCase_ == 86 &&
+            payload_ != io.github.protolink_grpc.v1.TaskDescribed.getDefaultInstance()) {
+          payload_ = io.github.protolink_grpc.v1.TaskDescribed.newBuilder((io.github.protolink_grpc.v1.TaskDescribed) payload_)
+              .mergeFrom(value).buildPartial();
+        } else {
+          payload_ = value;
+        }
+        onChanged();
+      } else {
+        if (payloadCase_ == 86) {
+          taskDescribedBuilder_.mergeFrom(value);
+        } else {
+          taskDescribedBuilder_.setMessage(value);
+        }
+      }
+      payloadCase_ = 86;
+      return this;
+    }
+    /**
+     * <pre>
+     * The description of the task changed.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.TaskDescribed task_described = 86;</code>
+     */
+    public Builder clearTaskDescribed() {
+      if (taskDescribedBuilder_ == null) {
+        if (payloadCase_ == 86) {
+          payloadCase_ = 0;
+          payload_ = null;
+          onChanged();
+        }
+      } else {
+        if (payloadCase_ == 86) {
+          payloadCase_ = 0;
+          payload_ = null;
+        }
+        taskDescribedBuilder_.clear();
+      }
+      return this;
+    }
+    /**
+     * <pre>
+     * The description of the task changed.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.TaskDescribed task_described = 86;</code>
+     */
+    public io.github.protolink_grpc.v1.TaskDescribed.Builder getTaskDescribedBuilder() {
+      return internalGetTaskDescribedFieldBuilder().getBuilder();
+    }
+    /**
+     * <pre>
+     * The description of the task changed.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.TaskDescribed task_described = 86;</code>
+     */
+    @java.lang.Override
+    public io.github.protolink_grpc.v1.TaskDescribedOrBuilder getTaskDescribedOrBuilder() {
+      if ((payloadCase_ == 86) && (taskDescribedBuilder_ != null)) {
+        return taskDescribedBuilder_.getMessageOrBuilder();
+      } else {
+        if (payloadCase_ == 86) {
+          return (io.github.protolink_grpc.v1.TaskDescribed) payload_;
+        }
+        return io.github.protolink_grpc.v1.TaskDescribed.getDefaultInstance();
+      }
+    }
+    /**
+     * <pre>
+     * The description of the task changed.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.TaskDescribed task_described = 86;</code>
+     */
+    private com.google.protobuf.SingleFieldBuilder<
+        io.github.protolink_grpc.v1.TaskDescribed, io.github.protolink_grpc.v1.TaskDescribed.Builder, io.github.protolink_grpc.v1.TaskDescribedOrBuilder> 
+        internalGetTaskDescribedFieldBuilder() {
+      if (taskDescribedBuilder_ == null) {
+        if (!(payloadCase_ == 86)) {
+          payload_ = io.github.protolink_grpc.v1.TaskDescribed.getDefaultInstance();
+        }
+        taskDescribedBuilder_ = new com.google.protobuf.SingleFieldBuilder<
+            io.github.protolink_grpc.v1.TaskDescribed, io.github.protolink_grpc.v1.TaskDescribed.Builder, io.github.protolink_grpc.v1.TaskDescribedOrBuilder>(
+                (io.github.protolink_grpc.v1.TaskDescribed) payload_,
+                getParentForChildren(),
+                isClean());
+        payload_ = null;
+      }
+      payloadCase_ = 86;
+      onChanged();
+      return taskDescribedBuilder_;
+    }
+
+    private com.google.protobuf.SingleFieldBuilder<
+        io.github.protolink_grpc.v1.TaskInputReplaced, io.github.protolink_grpc.v1.TaskInputReplaced.Builder, io.github.protolink_grpc.v1.TaskInputReplacedOrBuilder> taskInputReplacedBuilder_;
+    /**
+     * <pre>
+     * The input of a task that had not begun was replaced.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.TaskInputReplaced task_input_replaced = 87;</code>
+     * @return Whether the taskInputReplaced field is set.
+     */
+    @java.lang.Override
+    public boolean hasTaskInputReplaced() {
+      return payloadCase_ == 87;
+    }
+    /**
+     * <pre>
+     * The input of a task that had not begun was replaced.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.TaskInputReplaced task_input_replaced = 87;</code>
+     * @return The taskInputReplaced.
+     */
+    @java.lang.Override
+    public io.github.protolink_grpc.v1.TaskInputReplaced getTaskInputReplaced() {
+      if (taskInputReplacedBuilder_ == null) {
+        if (payloadCase_ == 87) {
+          return (io.github.protolink_grpc.v1.TaskInputReplaced) payload_;
+        }
+        return io.github.protolink_grpc.v1.TaskInputReplaced.getDefaultInstance();
+      } else {
+        if (payloadCase_ == 87) {
+          return taskInputReplacedBuilder_.getMessage();
+        }
+        return io.github.protolink_grpc.v1.TaskInputReplaced.getDefaultInstance();
+      }
+    }
+    /**
+     * <pre>
+     * The input of a task that had not begun was replaced.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.TaskInputReplaced task_input_replaced = 87;</code>
+     */
+    public Builder setTaskInputReplaced(io.github.protolink_grpc.v1.TaskInputReplaced value) {
+      if (taskInputReplacedBuilder_ == null) {
+        if (value == null) {
+          throw new NullPointerException();
+        }
+        payload_ = value;
+        onChanged();
+      } else {
+        taskInputReplacedBuilder_.setMessage(value);
+      }
+      payloadCase_ = 87;
+      return this;
+    }
+    /**
+     * <pre>
+     * The input of a task that had not begun was replaced.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.TaskInputReplaced task_input_replaced = 87;</code>
+     */
+    public Builder setTaskInputReplaced(
+        io.github.protolink_grpc.v1.TaskInputReplaced.Builder builderForValue) {
+      if (taskInputReplacedBuilder_ == null) {
+        payload_ = builderForValue.build();
+        onChanged();
+      } else {
+        taskInputReplacedBuilder_.setMessage(builderForValue.build());
+      }
+      payloadCase_ = 87;
+      return this;
+    }
+    /**
+     * <pre>
+     * The input of a task that had not begun was replaced.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.TaskInputReplaced task_input_replaced = 87;</code>
+     */
+    public Builder mergeTaskInputReplaced(io.github.protolink_grpc.v1.TaskInputReplaced value) {
+      if (taskInputReplacedBuilder_ == null) {
+        if (payloadCase_ == 87 &&
+            payload_ != io.github.protolink_grpc.v1.TaskInputReplaced.getDefaultInstance()) {
+          payload_ = io.github.protolink_grpc.v1.TaskInputReplaced.newBuilder((io.github.protolink_grpc.v1.TaskInputReplaced) payload_)
+              .mergeFrom(value).buildPartial();
+        } else {
+          payload_ = value;
+        }
+        onChanged();
+      } else {
+        if (payloadCase_ == 87) {
+          taskInputReplacedBuilder_.mergeFrom(value);
+        } else {
+          taskInputReplacedBuilder_.setMessage(value);
+        }
+      }
+      payloadCase_ = 87;
+      return this;
+    }
+    /**
+     * <pre>
+     * The input of a task that had not begun was replaced.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.TaskInputReplaced task_input_replaced = 87;</code>
+     */
+    public Builder clearTaskInputReplaced() {
+      if (taskInputReplacedBuilder_ == null) {
+        if (payloadCase_ == 87) {
+          payloadCase_ = 0;
+          payload_ = null;
+          onChanged();
+        }
+      } else {
+        if (payloadCase_ == 87) {
+          payloadCase_ = 0;
+          payload_ = null;
+        }
+        taskInputReplacedBuilder_.clear();
+      }
+      return this;
+    }
+    /**
+     * <pre>
+     * The input of a task that had not begun was replaced.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.TaskInputReplaced task_input_replaced = 87;</code>
+     */
+    public io.github.protolink_grpc.v1.TaskInputReplaced.Builder getTaskInputReplacedBuilder() {
+      return internalGetTaskInputReplacedFieldBuilder().getBuilder();
+    }
+    /**
+     * <pre>
+     * The input of a task that had not begun was replaced.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.TaskInputReplaced task_input_replaced = 87;</code>
+     */
+    @java.lang.Override
+    public io.github.protolink_grpc.v1.TaskInputReplacedOrBuilder getTaskInputReplacedOrBuilder() {
+      if ((payloadCase_ == 87) && (taskInputReplacedBuilder_ != null)) {
+        return taskInputReplacedBuilder_.getMessageOrBuilder();
+      } else {
+        if (payloadCase_ == 87) {
+          return (io.github.protolink_grpc.v1.TaskInputReplaced) payload_;
+        }
+        return io.github.protolink_grpc.v1.TaskInputReplaced.getDefaultInstance();
+      }
+    }
+    /**
+     * <pre>
+     * The input of a task that had not begun was replaced.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.TaskInputReplaced task_input_replaced = 87;</code>
+     */
+    private com.google.protobuf.SingleFieldBuilder<
+        io.github.protolink_grpc.v1.TaskInputReplaced, io.github.protolink_grpc.v1.TaskInputReplaced.Builder, io.github.protolink_grpc.v1.TaskInputReplacedOrBuilder> 
+        internalGetTaskInputReplacedFieldBuilder() {
+      if (taskInputReplacedBuilder_ == null) {
+        if (!(payloadCase_ == 87)) {
+          payload_ = io.github.protolink_grpc.v1.TaskInputReplaced.getDefaultInstance();
+        }
+        taskInputReplacedBuilder_ = new com.google.protobuf.SingleFieldBuilder<
+            io.github.protolink_grpc.v1.TaskInputReplaced, io.github.protolink_grpc.v1.TaskInputReplaced.Builder, io.github.protolink_grpc.v1.TaskInputReplacedOrBuilder>(
+                (io.github.protolink_grpc.v1.TaskInputReplaced) payload_,
+                getParentForChildren(),
+                isClean());
+        payload_ = null;
+      }
+      payloadCase_ = 87;
+      onChanged();
+      return taskInputReplacedBuilder_;
+    }
+
+    private com.google.protobuf.SingleFieldBuilder<
+        io.github.protolink_grpc.v1.TaskStartRequested, io.github.protolink_grpc.v1.TaskStartRequested.Builder, io.github.protolink_grpc.v1.TaskStartRequestedOrBuilder> taskStartRequestedBuilder_;
+    /**
+     * <pre>
+     * A draft was started.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.TaskStartRequested task_start_requested = 88;</code>
+     * @return Whether the taskStartRequested field is set.
+     */
+    @java.lang.Override
+    public boolean hasTaskStartRequested() {
+      return payloadCase_ == 88;
+    }
+    /**
+     * <pre>
+     * A draft was started.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.TaskStartRequested task_start_requested = 88;</code>
+     * @return The taskStartRequested.
+     */
+    @java.lang.Override
+    public io.github.protolink_grpc.v1.TaskStartRequested getTaskStartRequested() {
+      if (taskStartRequestedBuilder_ == null) {
+        if (payloadCase_ == 88) {
+          return (io.github.protolink_grpc.v1.TaskStartRequested) payload_;
+        }
+        return io.github.protolink_grpc.v1.TaskStartRequested.getDefaultInstance();
+      } else {
+        if (payloadCase_ == 88) {
+          return taskStartRequestedBuilder_.getMessage();
+        }
+        return io.github.protolink_grpc.v1.TaskStartRequested.getDefaultInstance();
+      }
+    }
+    /**
+     * <pre>
+     * A draft was started.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.TaskStartRequested task_start_requested = 88;</code>
+     */
+    public Builder setTaskStartRequested(io.github.protolink_grpc.v1.TaskStartRequested value) {
+      if (taskStartRequestedBuilder_ == null) {
+        if (value == null) {
+          throw new NullPointerException();
+        }
+        payload_ = value;
+        onChanged();
+      } else {
+        taskStartRequestedBuilder_.setMessage(value);
+      }
+      payloadCase_ = 88;
+      return this;
+    }
+    /**
+     * <pre>
+     * A draft was started.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.TaskStartRequested task_start_requested = 88;</code>
+     */
+    public Builder setTaskStartRequested(
+        io.github.protolink_grpc.v1.TaskStartRequested.Builder builderForValue) {
+      if (taskStartRequestedBuilder_ == null) {
+        payload_ = builderForValue.build();
+        onChanged();
+      } else {
+        taskStartRequestedBuilder_.setMessage(builderForValue.build());
+      }
+      payloadCase_ = 88;
+      return this;
+    }
+    /**
+     * <pre>
+     * A draft was started.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.TaskStartRequested task_start_requested = 88;</code>
+     */
+    public Builder mergeTaskStartRequested(io.github.protolink_grpc.v1.TaskStartRequested value) {
+      if (taskStartRequestedBuilder_ == null) {
+        if (payloadCase_ == 88 &&
+            payload_ != io.github.protolink_grpc.v1.TaskStartRequested.getDefaultInstance()) {
+          payload_ = io.github.protolink_grpc.v1.TaskStartRequested.newBuilder((io.github.protolink_grpc.v1.TaskStartRequested) payload_)
+              .mergeFrom(value).buildPartial();
+        } else {
+          payload_ = value;
+        }
+        onChanged();
+      } else {
+        if (payloadCase_ == 88) {
+          taskStartRequestedBuilder_.mergeFrom(value);
+        } else {
+          taskStartRequestedBuilder_.setMessage(value);
+        }
+      }
+      payloadCase_ = 88;
+      return this;
+    }
+    /**
+     * <pre>
+     * A draft was started.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.TaskStartRequested task_start_requested = 88;</code>
+     */
+    public Builder clearTaskStartRequested() {
+      if (taskStartRequestedBuilder_ == null) {
+        if (payloadCase_ == 88) {
+          payloadCase_ = 0;
+          payload_ = null;
+          onChanged();
+        }
+      } else {
+        if (payloadCase_ == 88) {
+          payloadCase_ = 0;
+          payload_ = null;
+        }
+        taskStartRequestedBuilder_.clear();
+      }
+      return this;
+    }
+    /**
+     * <pre>
+     * A draft was started.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.TaskStartRequested task_start_requested = 88;</code>
+     */
+    public io.github.protolink_grpc.v1.TaskStartRequested.Builder getTaskStartRequestedBuilder() {
+      return internalGetTaskStartRequestedFieldBuilder().getBuilder();
+    }
+    /**
+     * <pre>
+     * A draft was started.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.TaskStartRequested task_start_requested = 88;</code>
+     */
+    @java.lang.Override
+    public io.github.protolink_grpc.v1.TaskStartRequestedOrBuilder getTaskStartRequestedOrBuilder() {
+      if ((payloadCase_ == 88) && (taskStartRequestedBuilder_ != null)) {
+        return taskStartRequestedBuilder_.getMessageOrBuilder();
+      } else {
+        if (payloadCase_ == 88) {
+          return (io.github.protolink_grpc.v1.TaskStartRequested) payload_;
+        }
+        return io.github.protolink_grpc.v1.TaskStartRequested.getDefaultInstance();
+      }
+    }
+    /**
+     * <pre>
+     * A draft was started.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.TaskStartRequested task_start_requested = 88;</code>
+     */
+    private com.google.protobuf.SingleFieldBuilder<
+        io.github.protolink_grpc.v1.TaskStartRequested, io.github.protolink_grpc.v1.TaskStartRequested.Builder, io.github.protolink_grpc.v1.TaskStartRequestedOrBuilder> 
+        internalGetTaskStartRequestedFieldBuilder() {
+      if (taskStartRequestedBuilder_ == null) {
+        if (!(payloadCase_ == 88)) {
+          payload_ = io.github.protolink_grpc.v1.TaskStartRequested.getDefaultInstance();
+        }
+        taskStartRequestedBuilder_ = new com.google.protobuf.SingleFieldBuilder<
+            io.github.protolink_grpc.v1.TaskStartRequested, io.github.protolink_grpc.v1.TaskStartRequested.Builder, io.github.protolink_grpc.v1.TaskStartRequestedOrBuilder>(
+                (io.github.protolink_grpc.v1.TaskStartRequested) payload_,
+                getParentForChildren(),
+                isClean());
+        payload_ = null;
+      }
+      payloadCase_ = 88;
+      onChanged();
+      return taskStartRequestedBuilder_;
+    }
+
+    private com.google.protobuf.SingleFieldBuilder<
+        io.github.protolink_grpc.v1.TaskPauseRequested, io.github.protolink_grpc.v1.TaskPauseRequested.Builder, io.github.protolink_grpc.v1.TaskPauseRequestedOrBuilder> taskPauseRequestedBuilder_;
+    /**
+     * <pre>
+     * A pause was requested.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.TaskPauseRequested task_pause_requested = 89;</code>
+     * @return Whether the taskPauseRequested field is set.
+     */
+    @java.lang.Override
+    public boolean hasTaskPauseRequested() {
+      return payloadCase_ == 89;
+    }
+    /**
+     * <pre>
+     * A pause was requested.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.TaskPauseRequested task_pause_requested = 89;</code>
+     * @return The taskPauseRequested.
+     */
+    @java.lang.Override
+    public io.github.protolink_grpc.v1.TaskPauseRequested getTaskPauseRequested() {
+      if (taskPauseRequestedBuilder_ == null) {
+        if (payloadCase_ == 89) {
+          return (io.github.protolink_grpc.v1.TaskPauseRequested) payload_;
+        }
+        return io.github.protolink_grpc.v1.TaskPauseRequested.getDefaultInstance();
+      } else {
+        if (payloadCase_ == 89) {
+          return taskPauseRequestedBuilder_.getMessage();
+        }
+        return io.github.protolink_grpc.v1.TaskPauseRequested.getDefaultInstance();
+      }
+    }
+    /**
+     * <pre>
+     * A pause was requested.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.TaskPauseRequested task_pause_requested = 89;</code>
+     */
+    public Builder setTaskPauseRequested(io.github.protolink_grpc.v1.TaskPauseRequested value) {
+      if (taskPauseRequestedBuilder_ == null) {
+        if (value == null) {
+          throw new NullPointerException();
+        }
+        payload_ = value;
+        onChanged();
+      } else {
+        taskPauseRequestedBuilder_.setMessage(value);
+      }
+      payloadCase_ = 89;
+      return this;
+    }
+    /**
+     * <pre>
+     * A pause was requested.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.TaskPauseRequested task_pause_requested = 89;</code>
+     */
+    public Builder setTaskPauseRequested(
+        io.github.protolink_grpc.v1.TaskPauseRequested.Builder builderForValue) {
+      if (taskPauseRequestedBuilder_ == null) {
+        payload_ = builderForValue.build();
+        onChanged();
+      } else {
+        taskPauseRequestedBuilder_.setMessage(builderForValue.build());
+      }
+      payloadCase_ = 89;
+      return this;
+    }
+    /**
+     * <pre>
+     * A pause was requested.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.TaskPauseRequested task_pause_requested = 89;</code>
+     */
+    public Builder mergeTaskPauseRequested(io.github.protolink_grpc.v1.TaskPauseRequested value) {
+      if (taskPauseRequestedBuilder_ == null) {
+        if (payloadCase_ == 89 &&
+            payload_ != io.github.protolink_grpc.v1.TaskPauseRequested.getDefaultInstance()) {
+          payload_ = io.github.protolink_grpc.v1.TaskPauseRequested.newBuilder((io.github.protolink_grpc.v1.TaskPauseRequested) payload_)
+              .mergeFrom(value).buildPartial();
+        } else {
+          payload_ = value;
+        }
+        onChanged();
+      } else {
+        if (payloadCase_ == 89) {
+          taskPauseRequestedBuilder_.mergeFrom(value);
+        } else {
+          taskPauseRequestedBuilder_.setMessage(value);
+        }
+      }
+      payloadCase_ = 89;
+      return this;
+    }
+    /**
+     * <pre>
+     * A pause was requested.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.TaskPauseRequested task_pause_requested = 89;</code>
+     */
+    public Builder clearTaskPauseRequested() {
+      if (taskPauseRequestedBuilder_ == null) {
+        if (payloadCase_ == 89) {
+          payloadCase_ = 0;
+          payload_ = null;
+          onChanged();
+        }
+      } else {
+        if (payloadCase_ == 89) {
+          payloadCase_ = 0;
+          payload_ = null;
+        }
+        taskPauseRequestedBuilder_.clear();
+      }
+      return this;
+    }
+    /**
+     * <pre>
+     * A pause was requested.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.TaskPauseRequested task_pause_requested = 89;</code>
+     */
+    public io.github.protolink_grpc.v1.TaskPauseRequested.Builder getTaskPauseRequestedBuilder() {
+      return internalGetTaskPauseRequestedFieldBuilder().getBuilder();
+    }
+    /**
+     * <pre>
+     * A pause was requested.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.TaskPauseRequested task_pause_requested = 89;</code>
+     */
+    @java.lang.Override
+    public io.github.protolink_grpc.v1.TaskPauseRequestedOrBuilder getTaskPauseRequestedOrBuilder() {
+      if ((payloadCase_ == 89) && (taskPauseRequestedBuilder_ != null)) {
+        return taskPauseRequestedBuilder_.getMessageOrBuilder();
+      } else {
+        if (payloadCase_ == 89) {
+          return (io.github.protolink_grpc.v1.TaskPauseRequested) payload_;
+        }
+        return io.github.protolink_grpc.v1.TaskPauseRequested.getDefaultInstance();
+      }
+    }
+    /**
+     * <pre>
+     * A pause was requested.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.TaskPauseRequested task_pause_requested = 89;</code>
+     */
+    private com.google.protobuf.SingleFieldBuilder<
+        io.github.protolink_grpc.v1.TaskPauseRequested, io.github.protolink_grpc.v1.TaskPauseRequested.Builder, io.github.protolink_grpc.v1.TaskPauseRequestedOrBuilder> 
+        internalGetTaskPauseRequestedFieldBuilder() {
+      if (taskPauseRequestedBuilder_ == null) {
+        if (!(payloadCase_ == 89)) {
+          payload_ = io.github.protolink_grpc.v1.TaskPauseRequested.getDefaultInstance();
+        }
+        taskPauseRequestedBuilder_ = new com.google.protobuf.SingleFieldBuilder<
+            io.github.protolink_grpc.v1.TaskPauseRequested, io.github.protolink_grpc.v1.TaskPauseRequested.Builder, io.github.protolink_grpc.v1.TaskPauseRequestedOrBuilder>(
+                (io.github.protolink_grpc.v1.TaskPauseRequested) payload_,
+                getParentForChildren(),
+                isClean());
+        payload_ = null;
+      }
+      payloadCase_ = 89;
+      onChanged();
+      return taskPauseRequestedBuilder_;
+    }
+
+    private com.google.protobuf.SingleFieldBuilder<
+        io.github.protolink_grpc.v1.TaskPaused, io.github.protolink_grpc.v1.TaskPaused.Builder, io.github.protolink_grpc.v1.TaskPausedOrBuilder> taskPausedBuilder_;
+    /**
+     * <pre>
+     * The run is paused.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.TaskPaused task_paused = 90;</code>
+     * @return Whether the taskPaused field is set.
+     */
+    @java.lang.Override
+    public boolean hasTaskPaused() {
+      return payloadCase_ == 90;
+    }
+    /**
+     * <pre>
+     * The run is paused.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.TaskPaused task_paused = 90;</code>
+     * @return The taskPaused.
+     */
+    @java.lang.Override
+    public io.github.protolink_grpc.v1.TaskPaused getTaskPaused() {
+      if (taskPausedBuilder_ == null) {
+        if (payloadCase_ == 90) {
+          return (io.github.protolink_grpc.v1.TaskPaused) payload_;
+        }
+        return io.github.protolink_grpc.v1.TaskPaused.getDefaultInstance();
+      } else {
+        if (payloadCase_ == 90) {
+          return taskPausedBuilder_.getMessage();
+        }
+        return io.github.protolink_grpc.v1.TaskPaused.getDefaultInstance();
+      }
+    }
+    /**
+     * <pre>
+     * The run is paused.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.TaskPaused task_paused = 90;</code>
+     */
+    public Builder setTaskPaused(io.github.protolink_grpc.v1.TaskPaused value) {
+      if (taskPausedBuilder_ == null) {
+        if (value == null) {
+          throw new NullPointerException();
+        }
+        payload_ = value;
+        onChanged();
+      } else {
+        taskPausedBuilder_.setMessage(value);
+      }
+      payloadCase_ = 90;
+      return this;
+    }
+    /**
+     * <pre>
+     * The run is paused.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.TaskPaused task_paused = 90;</code>
+     */
+    public Builder setTaskPaused(
+        io.github.protolink_grpc.v1.TaskPaused.Builder builderForValue) {
+      if (taskPausedBuilder_ == null) {
+        payload_ = builderForValue.build();
+        onChanged();
+      } else {
+        taskPausedBuilder_.setMessage(builderForValue.build());
+      }
+      payloadCase_ = 90;
+      return this;
+    }
+    /**
+     * <pre>
+     * The run is paused.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.TaskPaused task_paused = 90;</code>
+     */
+    public Builder mergeTaskPaused(io.github.protolink_grpc.v1.TaskPaused value) {
+      if (taskPausedBuilder_ == null) {
+        if (payloadCase_ == 90 &&
+            payload_ != io.github.protolink_grpc.v1.TaskPaused.getDefaultInstance()) {
+          payload_ = io.github.protolink_grpc.v1.TaskPaused.newBuilder((io.github.protolink_grpc.v1.TaskPaused) payload_)
+              .mergeFrom(value).buildPartial();
+        } else {
+          payload_ = value;
+        }
+        onChanged();
+      } else {
+        if (payloadCase_ == 90) {
+          taskPausedBuilder_.mergeFrom(value);
+        } else {
+          taskPausedBuilder_.setMessage(value);
+        }
+      }
+      payloadCase_ = 90;
+      return this;
+    }
+    /**
+     * <pre>
+     * The run is paused.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.TaskPaused task_paused = 90;</code>
+     */
+    public Builder clearTaskPaused() {
+      if (taskPausedBuilder_ == null) {
+        if (payloadCase_ == 90) {
+          payloadCase_ = 0;
+          payload_ = null;
+          onChanged();
+        }
+      } else {
+        if (payloadCase_ == 90) {
+          payloadCase_ = 0;
+          payload_ = null;
+        }
+        taskPausedBuilder_.clear();
+      }
+      return this;
+    }
+    /**
+     * <pre>
+     * The run is paused.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.TaskPaused task_paused = 90;</code>
+     */
+    public io.github.protolink_grpc.v1.TaskPaused.Builder getTaskPausedBuilder() {
+      return internalGetTaskPausedFieldBuilder().getBuilder();
+    }
+    /**
+     * <pre>
+     * The run is paused.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.TaskPaused task_paused = 90;</code>
+     */
+    @java.lang.Override
+    public io.github.protolink_grpc.v1.TaskPausedOrBuilder getTaskPausedOrBuilder() {
+      if ((payloadCase_ == 90) && (taskPausedBuilder_ != null)) {
+        return taskPausedBuilder_.getMessageOrBuilder();
+      } else {
+        if (payloadCase_ == 90) {
+          return (io.github.protolink_grpc.v1.TaskPaused) payload_;
+        }
+        return io.github.protolink_grpc.v1.TaskPaused.getDefaultInstance();
+      }
+    }
+    /**
+     * <pre>
+     * The run is paused.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.TaskPaused task_paused = 90;</code>
+     */
+    private com.google.protobuf.SingleFieldBuilder<
+        io.github.protolink_grpc.v1.TaskPaused, io.github.protolink_grpc.v1.TaskPaused.Builder, io.github.protolink_grpc.v1.TaskPausedOrBuilder> 
+        internalGetTaskPausedFieldBuilder() {
+      if (taskPausedBuilder_ == null) {
+        if (!(payloadCase_ == 90)) {
+          payload_ = io.github.protolink_grpc.v1.TaskPaused.getDefaultInstance();
+        }
+        taskPausedBuilder_ = new com.google.protobuf.SingleFieldBuilder<
+            io.github.protolink_grpc.v1.TaskPaused, io.github.protolink_grpc.v1.TaskPaused.Builder, io.github.protolink_grpc.v1.TaskPausedOrBuilder>(
+                (io.github.protolink_grpc.v1.TaskPaused) payload_,
+                getParentForChildren(),
+                isClean());
+        payload_ = null;
+      }
+      payloadCase_ = 90;
+      onChanged();
+      return taskPausedBuilder_;
+    }
+
+    private com.google.protobuf.SingleFieldBuilder<
+        io.github.protolink_grpc.v1.TaskResumed, io.github.protolink_grpc.v1.TaskResumed.Builder, io.github.protolink_grpc.v1.TaskResumedOrBuilder> taskResumedBuilder_;
+    /**
+     * <pre>
+     * The end of a pause was requested.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.TaskResumed task_resumed = 91;</code>
+     * @return Whether the taskResumed field is set.
+     */
+    @java.lang.Override
+    public boolean hasTaskResumed() {
+      return payloadCase_ == 91;
+    }
+    /**
+     * <pre>
+     * The end of a pause was requested.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.TaskResumed task_resumed = 91;</code>
+     * @return The taskResumed.
+     */
+    @java.lang.Override
+    public io.github.protolink_grpc.v1.TaskResumed getTaskResumed() {
+      if (taskResumedBuilder_ == null) {
+        if (payloadCase_ == 91) {
+          return (io.github.protolink_grpc.v1.TaskResumed) payload_;
+        }
+        return io.github.protolink_grpc.v1.TaskResumed.getDefaultInstance();
+      } else {
+        if (payloadCase_ == 91) {
+          return taskResumedBuilder_.getMessage();
+        }
+        return io.github.protolink_grpc.v1.TaskResumed.getDefaultInstance();
+      }
+    }
+    /**
+     * <pre>
+     * The end of a pause was requested.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.TaskResumed task_resumed = 91;</code>
+     */
+    public Builder setTaskResumed(io.github.protolink_grpc.v1.TaskResumed value) {
+      if (taskResumedBuilder_ == null) {
+        if (value == null) {
+          throw new NullPointerException();
+        }
+        payload_ = value;
+        onChanged();
+      } else {
+        taskResumedBuilder_.setMessage(value);
+      }
+      payloadCase_ = 91;
+      return this;
+    }
+    /**
+     * <pre>
+     * The end of a pause was requested.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.TaskResumed task_resumed = 91;</code>
+     */
+    public Builder setTaskResumed(
+        io.github.protolink_grpc.v1.TaskResumed.Builder builderForValue) {
+      if (taskResumedBuilder_ == null) {
+        payload_ = builderForValue.build();
+        onChanged();
+      } else {
+        taskResumedBuilder_.setMessage(builderForValue.build());
+      }
+      payloadCase_ = 91;
+      return this;
+    }
+    /**
+     * <pre>
+     * The end of a pause was requested.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.TaskResumed task_resumed = 91;</code>
+     */
+    public Builder mergeTaskResumed(io.github.protolink_grpc.v1.TaskResumed value) {
+      if (taskResumedBuilder_ == null) {
+        if (payloadCase_ == 91 &&
+            payload_ != io.github.protolink_grpc.v1.TaskResumed.getDefaultInstance()) {
+          payload_ = io.github.protolink_grpc.v1.TaskResumed.newBuilder((io.github.protolink_grpc.v1.TaskResumed) payload_)
+              .mergeFrom(value).buildPartial();
+        } else {
+          payload_ = value;
+        }
+        onChanged();
+      } else {
+        if (payloadCase_ == 91) {
+          taskResumedBuilder_.mergeFrom(value);
+        } else {
+          taskResumedBuilder_.setMessage(value);
+        }
+      }
+      payloadCase_ = 91;
+      return this;
+    }
+    /**
+     * <pre>
+     * The end of a pause was requested.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.TaskResumed task_resumed = 91;</code>
+     */
+    public Builder clearTaskResumed() {
+      if (taskResumedBuilder_ == null) {
+        if (payloadCase_ == 91) {
+          payloadCase_ = 0;
+          payload_ = null;
+          onChanged();
+        }
+      } else {
+        if (payloadCase_ == 91) {
+          payloadCase_ = 0;
+          payload_ = null;
+        }
+        taskResumedBuilder_.clear();
+      }
+      return this;
+    }
+    /**
+     * <pre>
+     * The end of a pause was requested.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.TaskResumed task_resumed = 91;</code>
+     */
+    public io.github.protolink_grpc.v1.TaskResumed.Builder getTaskResumedBuilder() {
+      return internalGetTaskResumedFieldBuilder().getBuilder();
+    }
+    /**
+     * <pre>
+     * The end of a pause was requested.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.TaskResumed task_resumed = 91;</code>
+     */
+    @java.lang.Override
+    public io.github.protolink_grpc.v1.TaskResumedOrBuilder getTaskResumedOrBuilder() {
+      if ((payloadCase_ == 91) && (taskResumedBuilder_ != null)) {
+        return taskResumedBuilder_.getMessageOrBuilder();
+      } else {
+        if (payloadCase_ == 91) {
+          return (io.github.protolink_grpc.v1.TaskResumed) payload_;
+        }
+        return io.github.protolink_grpc.v1.TaskResumed.getDefaultInstance();
+      }
+    }
+    /**
+     * <pre>
+     * The end of a pause was requested.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.TaskResumed task_resumed = 91;</code>
+     */
+    private com.google.protobuf.SingleFieldBuilder<
+        io.github.protolink_grpc.v1.TaskResumed, io.github.protolink_grpc.v1.TaskResumed.Builder, io.github.protolink_grpc.v1.TaskResumedOrBuilder> 
+        internalGetTaskResumedFieldBuilder() {
+      if (taskResumedBuilder_ == null) {
+        if (!(payloadCase_ == 91)) {
+          payload_ = io.github.protolink_grpc.v1.TaskResumed.getDefaultInstance();
+        }
+        taskResumedBuilder_ = new com.google.protobuf.SingleFieldBuilder<
+            io.github.protolink_grpc.v1.TaskResumed, io.github.protolink_grpc.v1.TaskResumed.Builder, io.github.protolink_grpc.v1.TaskResumedOrBuilder>(
+                (io.github.protolink_grpc.v1.TaskResumed) payload_,
+                getParentForChildren(),
+                isClean());
+        payload_ = null;
+      }
+      payloadCase_ = 91;
+      onChanged();
+      return taskResumedBuilder_;
+    }
+
+    private com.google.protobuf.SingleFieldBuilder<
+        io.github.protolink_grpc.v1.TaskRetried, io.github.protolink_grpc.v1.TaskRetried.Builder, io.github.protolink_grpc.v1.TaskRetriedOrBuilder> taskRetriedBuilder_;
+    /**
+     * <pre>
+     * A retry of an ended task was requested.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.TaskRetried task_retried = 92;</code>
+     * @return Whether the taskRetried field is set.
+     */
+    @java.lang.Override
+    public boolean hasTaskRetried() {
+      return payloadCase_ == 92;
+    }
+    /**
+     * <pre>
+     * A retry of an ended task was requested.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.TaskRetried task_retried = 92;</code>
+     * @return The taskRetried.
+     */
+    @java.lang.Override
+    public io.github.protolink_grpc.v1.TaskRetried getTaskRetried() {
+      if (taskRetriedBuilder_ == null) {
+        if (payloadCase_ == 92) {
+          return (io.github.protolink_grpc.v1.TaskRetried) payload_;
+        }
+        return io.github.protolink_grpc.v1.TaskRetried.getDefaultInstance();
+      } else {
+        if (payloadCase_ == 92) {
+          return taskRetriedBuilder_.getMessage();
+        }
+        return io.github.protolink_grpc.v1.TaskRetried.getDefaultInstance();
+      }
+    }
+    /**
+     * <pre>
+     * A retry of an ended task was requested.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.TaskRetried task_retried = 92;</code>
+     */
+    public Builder setTaskRetried(io.github.protolink_grpc.v1.TaskRetried value) {
+      if (taskRetriedBuilder_ == null) {
+        if (value == null) {
+          throw new NullPointerException();
+        }
+        payload_ = value;
+        onChanged();
+      } else {
+        taskRetriedBuilder_.setMessage(value);
+      }
+      payloadCase_ = 92;
+      return this;
+    }
+    /**
+     * <pre>
+     * A retry of an ended task was requested.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.TaskRetried task_retried = 92;</code>
+     */
+    public Builder setTaskRetried(
+        io.github.protolink_grpc.v1.TaskRetried.Builder builderForValue) {
+      if (taskRetriedBuilder_ == null) {
+        payload_ = builderForValue.build();
+        onChanged();
+      } else {
+        taskRetriedBuilder_.setMessage(builderForValue.build());
+      }
+      payloadCase_ = 92;
+      return this;
+    }
+    /**
+     * <pre>
+     * A retry of an ended task was requested.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.TaskRetried task_retried = 92;</code>
+     */
+    public Builder mergeTaskRetried(io.github.protolink_grpc.v1.TaskRetried value) {
+      if (taskRetriedBuilder_ == null) {
+        if (payloadCase_ == 92 &&
+            payload_ != io.github.protolink_grpc.v1.TaskRetried.getDefaultInstance()) {
+          payload_ = io.github.protolink_grpc.v1.TaskRetried.newBuilder((io.github.protolink_grpc.v1.TaskRetried) payload_)
+              .mergeFrom(value).buildPartial();
+        } else {
+          payload_ = value;
+        }
+        onChanged();
+      } else {
+        if (payloadCase_ == 92) {
+          taskRetriedBuilder_.mergeFrom(value);
+        } else {
+          taskRetriedBuilder_.setMessage(value);
+        }
+      }
+      payloadCase_ = 92;
+      return this;
+    }
+    /**
+     * <pre>
+     * A retry of an ended task was requested.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.TaskRetried task_retried = 92;</code>
+     */
+    public Builder clearTaskRetried() {
+      if (taskRetriedBuilder_ == null) {
+        if (payloadCase_ == 92) {
+          payloadCase_ = 0;
+          payload_ = null;
+          onChanged();
+        }
+      } else {
+        if (payloadCase_ == 92) {
+          payloadCase_ = 0;
+          payload_ = null;
+        }
+        taskRetriedBuilder_.clear();
+      }
+      return this;
+    }
+    /**
+     * <pre>
+     * A retry of an ended task was requested.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.TaskRetried task_retried = 92;</code>
+     */
+    public io.github.protolink_grpc.v1.TaskRetried.Builder getTaskRetriedBuilder() {
+      return internalGetTaskRetriedFieldBuilder().getBuilder();
+    }
+    /**
+     * <pre>
+     * A retry of an ended task was requested.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.TaskRetried task_retried = 92;</code>
+     */
+    @java.lang.Override
+    public io.github.protolink_grpc.v1.TaskRetriedOrBuilder getTaskRetriedOrBuilder() {
+      if ((payloadCase_ == 92) && (taskRetriedBuilder_ != null)) {
+        return taskRetriedBuilder_.getMessageOrBuilder();
+      } else {
+        if (payloadCase_ == 92) {
+          return (io.github.protolink_grpc.v1.TaskRetried) payload_;
+        }
+        return io.github.protolink_grpc.v1.TaskRetried.getDefaultInstance();
+      }
+    }
+    /**
+     * <pre>
+     * A retry of an ended task was requested.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.TaskRetried task_retried = 92;</code>
+     */
+    private com.google.protobuf.SingleFieldBuilder<
+        io.github.protolink_grpc.v1.TaskRetried, io.github.protolink_grpc.v1.TaskRetried.Builder, io.github.protolink_grpc.v1.TaskRetriedOrBuilder> 
+        internalGetTaskRetriedFieldBuilder() {
+      if (taskRetriedBuilder_ == null) {
+        if (!(payloadCase_ == 92)) {
+          payload_ = io.github.protolink_grpc.v1.TaskRetried.getDefaultInstance();
+        }
+        taskRetriedBuilder_ = new com.google.protobuf.SingleFieldBuilder<
+            io.github.protolink_grpc.v1.TaskRetried, io.github.protolink_grpc.v1.TaskRetried.Builder, io.github.protolink_grpc.v1.TaskRetriedOrBuilder>(
+                (io.github.protolink_grpc.v1.TaskRetried) payload_,
+                getParentForChildren(),
+                isClean());
+        payload_ = null;
+      }
+      payloadCase_ = 92;
+      onChanged();
+      return taskRetriedBuilder_;
+    }
+
+    private com.google.protobuf.SingleFieldBuilder<
+        io.github.protolink_grpc.v1.TaskLinked, io.github.protolink_grpc.v1.TaskLinked.Builder, io.github.protolink_grpc.v1.TaskLinkedOrBuilder> taskLinkedBuilder_;
+    /**
+     * <pre>
+     * A link was added.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.TaskLinked task_linked = 93;</code>
+     * @return Whether the taskLinked field is set.
+     */
+    @java.lang.Override
+    public boolean hasTaskLinked() {
+      return payloadCase_ == 93;
+    }
+    /**
+     * <pre>
+     * A link was added.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.TaskLinked task_linked = 93;</code>
+     * @return The taskLinked.
+     */
+    @java.lang.Override
+    public io.github.protolink_grpc.v1.TaskLinked getTaskLinked() {
+      if (taskLinkedBuilder_ == null) {
+        if (payloadCase_ == 93) {
+          return (io.github.protolink_grpc.v1.TaskLinked) payload_;
+        }
+        return io.github.protolink_grpc.v1.TaskLinked.getDefaultInstance();
+      } else {
+        if (payloadCase_ == 93) {
+          return taskLinkedBuilder_.getMessage();
+        }
+        return io.github.protolink_grpc.v1.TaskLinked.getDefaultInstance();
+      }
+    }
+    /**
+     * <pre>
+     * A link was added.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.TaskLinked task_linked = 93;</code>
+     */
+    public Builder setTaskLinked(io.github.protolink_grpc.v1.TaskLinked value) {
+      if (taskLinkedBuilder_ == null) {
+        if (value == null) {
+          throw new NullPointerException();
+        }
+        payload_ = value;
+        onChanged();
+      } else {
+        taskLinkedBuilder_.setMessage(value);
+      }
+      payloadCase_ = 93;
+      return this;
+    }
+    /**
+     * <pre>
+     * A link was added.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.TaskLinked task_linked = 93;</code>
+     */
+    public Builder setTaskLinked(
+        io.github.protolink_grpc.v1.TaskLinked.Builder builderForValue) {
+      if (taskLinkedBuilder_ == null) {
+        payload_ = builderForValue.build();
+        onChanged();
+      } else {
+        taskLinkedBuilder_.setMessage(builderForValue.build());
+      }
+      payloadCase_ = 93;
+      return this;
+    }
+    /**
+     * <pre>
+     * A link was added.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.TaskLinked task_linked = 93;</code>
+     */
+    public Builder mergeTaskLinked(io.github.protolink_grpc.v1.TaskLinked value) {
+      if (taskLinkedBuilder_ == null) {
+        if (payloadCase_ == 93 &&
+            payload_ != io.github.protolink_grpc.v1.TaskLinked.getDefaultInstance()) {
+          payload_ = io.github.protolink_grpc.v1.TaskLinked.newBuilder((io.github.protolink_grpc.v1.TaskLinked) payload_)
+              .mergeFrom(value).buildPartial();
+        } else {
+          payload_ = value;
+        }
+        onChanged();
+      } else {
+        if (payloadCase_ == 93) {
+          taskLinkedBuilder_.mergeFrom(value);
+        } else {
+          taskLinkedBuilder_.setMessage(value);
+        }
+      }
+      payloadCase_ = 93;
+      return this;
+    }
+    /**
+     * <pre>
+     * A link was added.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.TaskLinked task_linked = 93;</code>
+     */
+    public Builder clearTaskLinked() {
+      if (taskLinkedBuilder_ == null) {
+        if (payloadCase_ == 93) {
+          payloadCase_ = 0;
+          payload_ = null;
+          onChanged();
+        }
+      } else {
+        if (payloadCase_ == 93) {
+          payloadCase_ = 0;
+          payload_ = null;
+        }
+        taskLinkedBuilder_.clear();
+      }
+      return this;
+    }
+    /**
+     * <pre>
+     * A link was added.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.TaskLinked task_linked = 93;</code>
+     */
+    public io.github.protolink_grpc.v1.TaskLinked.Builder getTaskLinkedBuilder() {
+      return internalGetTaskLinkedFieldBuilder().getBuilder();
+    }
+    /**
+     * <pre>
+     * A link was added.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.TaskLinked task_linked = 93;</code>
+     */
+    @java.lang.Override
+    public io.github.protolink_grpc.v1.TaskLinkedOrBuilder getTaskLinkedOrBuilder() {
+      if ((payloadCase_ == 93) && (taskLinkedBuilder_ != null)) {
+        return taskLinkedBuilder_.getMessageOrBuilder();
+      } else {
+        if (payloadCase_ == 93) {
+          return (io.github.protolink_grpc.v1.TaskLinked) payload_;
+        }
+        return io.github.protolink_grpc.v1.TaskLinked.getDefaultInstance();
+      }
+    }
+    /**
+     * <pre>
+     * A link was added.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.TaskLinked task_linked = 93;</code>
+     */
+    private com.google.protobuf.SingleFieldBuilder<
+        io.github.protolink_grpc.v1.TaskLinked, io.github.protolink_grpc.v1.TaskLinked.Builder, io.github.protolink_grpc.v1.TaskLinkedOrBuilder> 
+        internalGetTaskLinkedFieldBuilder() {
+      if (taskLinkedBuilder_ == null) {
+        if (!(payloadCase_ == 93)) {
+          payload_ = io.github.protolink_grpc.v1.TaskLinked.getDefaultInstance();
+        }
+        taskLinkedBuilder_ = new com.google.protobuf.SingleFieldBuilder<
+            io.github.protolink_grpc.v1.TaskLinked, io.github.protolink_grpc.v1.TaskLinked.Builder, io.github.protolink_grpc.v1.TaskLinkedOrBuilder>(
+                (io.github.protolink_grpc.v1.TaskLinked) payload_,
+                getParentForChildren(),
+                isClean());
+        payload_ = null;
+      }
+      payloadCase_ = 93;
+      onChanged();
+      return taskLinkedBuilder_;
+    }
+
+    private com.google.protobuf.SingleFieldBuilder<
+        io.github.protolink_grpc.v1.TaskUnlinked, io.github.protolink_grpc.v1.TaskUnlinked.Builder, io.github.protolink_grpc.v1.TaskUnlinkedOrBuilder> taskUnlinkedBuilder_;
+    /**
+     * <pre>
+     * A link was removed.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.TaskUnlinked task_unlinked = 94;</code>
+     * @return Whether the taskUnlinked field is set.
+     */
+    @java.lang.Override
+    public boolean hasTaskUnlinked() {
+      return payloadCase_ == 94;
+    }
+    /**
+     * <pre>
+     * A link was removed.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.TaskUnlinked task_unlinked = 94;</code>
+     * @return The taskUnlinked.
+     */
+    @java.lang.Override
+    public io.github.protolink_grpc.v1.TaskUnlinked getTaskUnlinked() {
+      if (taskUnlinkedBuilder_ == null) {
+        if (payloadCase_ == 94) {
+          return (io.github.protolink_grpc.v1.TaskUnlinked) payload_;
+        }
+        return io.github.protolink_grpc.v1.TaskUnlinked.getDefaultInstance();
+      } else {
+        if (payloadCase_ == 94) {
+          return taskUnlinkedBuilder_.getMessage();
+        }
+        return io.github.protolink_grpc.v1.TaskUnlinked.getDefaultInstance();
+      }
+    }
+    /**
+     * <pre>
+     * A link was removed.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.TaskUnlinked task_unlinked = 94;</code>
+     */
+    public Builder setTaskUnlinked(io.github.protolink_grpc.v1.TaskUnlinked value) {
+      if (taskUnlinkedBuilder_ == null) {
+        if (value == null) {
+          throw new NullPointerException();
+        }
+        payload_ = value;
+        onChanged();
+      } else {
+        taskUnlinkedBuilder_.setMessage(value);
+      }
+      payloadCase_ = 94;
+      return this;
+    }
+    /**
+     * <pre>
+     * A link was removed.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.TaskUnlinked task_unlinked = 94;</code>
+     */
+    public Builder setTaskUnlinked(
+        io.github.protolink_grpc.v1.TaskUnlinked.Builder builderForValue) {
+      if (taskUnlinkedBuilder_ == null) {
+        payload_ = builderForValue.build();
+        onChanged();
+      } else {
+        taskUnlinkedBuilder_.setMessage(builderForValue.build());
+      }
+      payloadCase_ = 94;
+      return this;
+    }
+    /**
+     * <pre>
+     * A link was removed.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.TaskUnlinked task_unlinked = 94;</code>
+     */
+    public Builder mergeTaskUnlinked(io.github.protolink_grpc.v1.TaskUnlinked value) {
+      if (taskUnlinkedBuilder_ == null) {
+        if (payloadCase_ == 94 &&
+            payload_ != io.github.protolink_grpc.v1.TaskUnlinked.getDefaultInstance()) {
+          payload_ = io.github.protolink_grpc.v1.TaskUnlinked.newBuilder((io.github.protolink_grpc.v1.TaskUnlinked) payload_)
+              .mergeFrom(value).buildPartial();
+        } else {
+          payload_ = value;
+        }
+        onChanged();
+      } else {
+        if (payloadCase_ == 94) {
+          taskUnlinkedBuilder_.mergeFrom(value);
+        } else {
+          taskUnlinkedBuilder_.setMessage(value);
+        }
+      }
+      payloadCase_ = 94;
+      return this;
+    }
+    /**
+     * <pre>
+     * A link was removed.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.TaskUnlinked task_unlinked = 94;</code>
+     */
+    public Builder clearTaskUnlinked() {
+      if (taskUnlinkedBuilder_ == null) {
+        if (payloadCase_ == 94) {
+          payloadCase_ = 0;
+          payload_ = null;
+          onChanged();
+        }
+      } else {
+        if (payloadCase_ == 94) {
+          payloadCase_ = 0;
+          payload_ = null;
+        }
+        taskUnlinkedBuilder_.clear();
+      }
+      return this;
+    }
+    /**
+     * <pre>
+     * A link was removed.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.TaskUnlinked task_unlinked = 94;</code>
+     */
+    public io.github.protolink_grpc.v1.TaskUnlinked.Builder getTaskUnlinkedBuilder() {
+      return internalGetTaskUnlinkedFieldBuilder().getBuilder();
+    }
+    /**
+     * <pre>
+     * A link was removed.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.TaskUnlinked task_unlinked = 94;</code>
+     */
+    @java.lang.Override
+    public io.github.protolink_grpc.v1.TaskUnlinkedOrBuilder getTaskUnlinkedOrBuilder() {
+      if ((payloadCase_ == 94) && (taskUnlinkedBuilder_ != null)) {
+        return taskUnlinkedBuilder_.getMessageOrBuilder();
+      } else {
+        if (payloadCase_ == 94) {
+          return (io.github.protolink_grpc.v1.TaskUnlinked) payload_;
+        }
+        return io.github.protolink_grpc.v1.TaskUnlinked.getDefaultInstance();
+      }
+    }
+    /**
+     * <pre>
+     * A link was removed.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.TaskUnlinked task_unlinked = 94;</code>
+     */
+    private com.google.protobuf.SingleFieldBuilder<
+        io.github.protolink_grpc.v1.TaskUnlinked, io.github.protolink_grpc.v1.TaskUnlinked.Builder, io.github.protolink_grpc.v1.TaskUnlinkedOrBuilder> 
+        internalGetTaskUnlinkedFieldBuilder() {
+      if (taskUnlinkedBuilder_ == null) {
+        if (!(payloadCase_ == 94)) {
+          payload_ = io.github.protolink_grpc.v1.TaskUnlinked.getDefaultInstance();
+        }
+        taskUnlinkedBuilder_ = new com.google.protobuf.SingleFieldBuilder<
+            io.github.protolink_grpc.v1.TaskUnlinked, io.github.protolink_grpc.v1.TaskUnlinked.Builder, io.github.protolink_grpc.v1.TaskUnlinkedOrBuilder>(
+                (io.github.protolink_grpc.v1.TaskUnlinked) payload_,
+                getParentForChildren(),
+                isClean());
+        payload_ = null;
+      }
+      payloadCase_ = 94;
+      onChanged();
+      return taskUnlinkedBuilder_;
     }
 
     // @@protoc_insertion_point(builder_scope:plgrpc.v1.RunEvent)

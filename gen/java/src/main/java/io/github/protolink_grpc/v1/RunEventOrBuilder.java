@@ -211,7 +211,7 @@ public interface RunEventOrBuilder extends
 
   /**
    * <pre>
-   * Whether this is the last event of the task. Set by the server.
+   * Whether the task ends with this event. A retry of the task can add events after it. Set by the server.
    * </pre>
    *
    * <code>bool last = 12;</code>
@@ -855,6 +855,249 @@ public interface RunEventOrBuilder extends
    * <code>.plgrpc.v1.ContextCompacted context_compacted = 85;</code>
    */
   io.github.protolink_grpc.v1.ContextCompactedOrBuilder getContextCompactedOrBuilder();
+
+  /**
+   * <pre>
+   * The description of the task changed.
+   * </pre>
+   *
+   * <code>.plgrpc.v1.TaskDescribed task_described = 86;</code>
+   * @return Whether the taskDescribed field is set.
+   */
+  boolean hasTaskDescribed();
+  /**
+   * <pre>
+   * The description of the task changed.
+   * </pre>
+   *
+   * <code>.plgrpc.v1.TaskDescribed task_described = 86;</code>
+   * @return The taskDescribed.
+   */
+  io.github.protolink_grpc.v1.TaskDescribed getTaskDescribed();
+  /**
+   * <pre>
+   * The description of the task changed.
+   * </pre>
+   *
+   * <code>.plgrpc.v1.TaskDescribed task_described = 86;</code>
+   */
+  io.github.protolink_grpc.v1.TaskDescribedOrBuilder getTaskDescribedOrBuilder();
+
+  /**
+   * <pre>
+   * The input of a task that had not begun was replaced.
+   * </pre>
+   *
+   * <code>.plgrpc.v1.TaskInputReplaced task_input_replaced = 87;</code>
+   * @return Whether the taskInputReplaced field is set.
+   */
+  boolean hasTaskInputReplaced();
+  /**
+   * <pre>
+   * The input of a task that had not begun was replaced.
+   * </pre>
+   *
+   * <code>.plgrpc.v1.TaskInputReplaced task_input_replaced = 87;</code>
+   * @return The taskInputReplaced.
+   */
+  io.github.protolink_grpc.v1.TaskInputReplaced getTaskInputReplaced();
+  /**
+   * <pre>
+   * The input of a task that had not begun was replaced.
+   * </pre>
+   *
+   * <code>.plgrpc.v1.TaskInputReplaced task_input_replaced = 87;</code>
+   */
+  io.github.protolink_grpc.v1.TaskInputReplacedOrBuilder getTaskInputReplacedOrBuilder();
+
+  /**
+   * <pre>
+   * A draft was started.
+   * </pre>
+   *
+   * <code>.plgrpc.v1.TaskStartRequested task_start_requested = 88;</code>
+   * @return Whether the taskStartRequested field is set.
+   */
+  boolean hasTaskStartRequested();
+  /**
+   * <pre>
+   * A draft was started.
+   * </pre>
+   *
+   * <code>.plgrpc.v1.TaskStartRequested task_start_requested = 88;</code>
+   * @return The taskStartRequested.
+   */
+  io.github.protolink_grpc.v1.TaskStartRequested getTaskStartRequested();
+  /**
+   * <pre>
+   * A draft was started.
+   * </pre>
+   *
+   * <code>.plgrpc.v1.TaskStartRequested task_start_requested = 88;</code>
+   */
+  io.github.protolink_grpc.v1.TaskStartRequestedOrBuilder getTaskStartRequestedOrBuilder();
+
+  /**
+   * <pre>
+   * A pause was requested.
+   * </pre>
+   *
+   * <code>.plgrpc.v1.TaskPauseRequested task_pause_requested = 89;</code>
+   * @return Whether the taskPauseRequested field is set.
+   */
+  boolean hasTaskPauseRequested();
+  /**
+   * <pre>
+   * A pause was requested.
+   * </pre>
+   *
+   * <code>.plgrpc.v1.TaskPauseRequested task_pause_requested = 89;</code>
+   * @return The taskPauseRequested.
+   */
+  io.github.protolink_grpc.v1.TaskPauseRequested getTaskPauseRequested();
+  /**
+   * <pre>
+   * A pause was requested.
+   * </pre>
+   *
+   * <code>.plgrpc.v1.TaskPauseRequested task_pause_requested = 89;</code>
+   */
+  io.github.protolink_grpc.v1.TaskPauseRequestedOrBuilder getTaskPauseRequestedOrBuilder();
+
+  /**
+   * <pre>
+   * The run is paused.
+   * </pre>
+   *
+   * <code>.plgrpc.v1.TaskPaused task_paused = 90;</code>
+   * @return Whether the taskPaused field is set.
+   */
+  boolean hasTaskPaused();
+  /**
+   * <pre>
+   * The run is paused.
+   * </pre>
+   *
+   * <code>.plgrpc.v1.TaskPaused task_paused = 90;</code>
+   * @return The taskPaused.
+   */
+  io.github.protolink_grpc.v1.TaskPaused getTaskPaused();
+  /**
+   * <pre>
+   * The run is paused.
+   * </pre>
+   *
+   * <code>.plgrpc.v1.TaskPaused task_paused = 90;</code>
+   */
+  io.github.protolink_grpc.v1.TaskPausedOrBuilder getTaskPausedOrBuilder();
+
+  /**
+   * <pre>
+   * The end of a pause was requested.
+   * </pre>
+   *
+   * <code>.plgrpc.v1.TaskResumed task_resumed = 91;</code>
+   * @return Whether the taskResumed field is set.
+   */
+  boolean hasTaskResumed();
+  /**
+   * <pre>
+   * The end of a pause was requested.
+   * </pre>
+   *
+   * <code>.plgrpc.v1.TaskResumed task_resumed = 91;</code>
+   * @return The taskResumed.
+   */
+  io.github.protolink_grpc.v1.TaskResumed getTaskResumed();
+  /**
+   * <pre>
+   * The end of a pause was requested.
+   * </pre>
+   *
+   * <code>.plgrpc.v1.TaskResumed task_resumed = 91;</code>
+   */
+  io.github.protolink_grpc.v1.TaskResumedOrBuilder getTaskResumedOrBuilder();
+
+  /**
+   * <pre>
+   * A retry of an ended task was requested.
+   * </pre>
+   *
+   * <code>.plgrpc.v1.TaskRetried task_retried = 92;</code>
+   * @return Whether the taskRetried field is set.
+   */
+  boolean hasTaskRetried();
+  /**
+   * <pre>
+   * A retry of an ended task was requested.
+   * </pre>
+   *
+   * <code>.plgrpc.v1.TaskRetried task_retried = 92;</code>
+   * @return The taskRetried.
+   */
+  io.github.protolink_grpc.v1.TaskRetried getTaskRetried();
+  /**
+   * <pre>
+   * A retry of an ended task was requested.
+   * </pre>
+   *
+   * <code>.plgrpc.v1.TaskRetried task_retried = 92;</code>
+   */
+  io.github.protolink_grpc.v1.TaskRetriedOrBuilder getTaskRetriedOrBuilder();
+
+  /**
+   * <pre>
+   * A link was added.
+   * </pre>
+   *
+   * <code>.plgrpc.v1.TaskLinked task_linked = 93;</code>
+   * @return Whether the taskLinked field is set.
+   */
+  boolean hasTaskLinked();
+  /**
+   * <pre>
+   * A link was added.
+   * </pre>
+   *
+   * <code>.plgrpc.v1.TaskLinked task_linked = 93;</code>
+   * @return The taskLinked.
+   */
+  io.github.protolink_grpc.v1.TaskLinked getTaskLinked();
+  /**
+   * <pre>
+   * A link was added.
+   * </pre>
+   *
+   * <code>.plgrpc.v1.TaskLinked task_linked = 93;</code>
+   */
+  io.github.protolink_grpc.v1.TaskLinkedOrBuilder getTaskLinkedOrBuilder();
+
+  /**
+   * <pre>
+   * A link was removed.
+   * </pre>
+   *
+   * <code>.plgrpc.v1.TaskUnlinked task_unlinked = 94;</code>
+   * @return Whether the taskUnlinked field is set.
+   */
+  boolean hasTaskUnlinked();
+  /**
+   * <pre>
+   * A link was removed.
+   * </pre>
+   *
+   * <code>.plgrpc.v1.TaskUnlinked task_unlinked = 94;</code>
+   * @return The taskUnlinked.
+   */
+  io.github.protolink_grpc.v1.TaskUnlinked getTaskUnlinked();
+  /**
+   * <pre>
+   * A link was removed.
+   * </pre>
+   *
+   * <code>.plgrpc.v1.TaskUnlinked task_unlinked = 94;</code>
+   */
+  io.github.protolink_grpc.v1.TaskUnlinkedOrBuilder getTaskUnlinkedOrBuilder();
 
   io.github.protolink_grpc.v1.RunEvent.PayloadCase getPayloadCase();
 }

@@ -7,9 +7,8 @@ package io.github.protolink_grpc.v1;
 
 /**
  * <pre>
- * SessionEvent is one immutable fact in a session's own log. The rules of RunEvent apply. What happens inside a turn is in the log of
- * its task.
- * Fields 1 to 15 are the envelope; payload kinds have numbers from 16. Next free number of the envelope: 3.
+ * SessionEvent is one immutable fact in a session's own log. The rules of RunEvent apply. What happens inside a turn is in the log
+ * of its task. Fields 1 to 15 are the envelope; payload kinds have numbers from 16. Next free number of the envelope: 3.
  * </pre>
  *
  * Protobuf type {@code plgrpc.v1.SessionEvent}
@@ -63,6 +62,8 @@ private static final long serialVersionUID = 0L;
     TURN_PROMOTED(20),
     TURN_STARTED(21),
     TURN_ENDED(22),
+    THREAD_ROLLED_BACK(23),
+    TURN_MERGED(24),
     PAYLOAD_NOT_SET(0);
     private final int value;
     private PayloadCase(int value) {
@@ -87,6 +88,8 @@ private static final long serialVersionUID = 0L;
         case 20: return TURN_PROMOTED;
         case 21: return TURN_STARTED;
         case 22: return TURN_ENDED;
+        case 23: return THREAD_ROLLED_BACK;
+        case 24: return TURN_MERGED;
         case 0: return PAYLOAD_NOT_SET;
         default: return null;
       }
@@ -456,6 +459,92 @@ private static final long serialVersionUID = 0L;
     return io.github.protolink_grpc.v1.TurnEnded.getDefaultInstance();
   }
 
+  public static final int THREAD_ROLLED_BACK_FIELD_NUMBER = 23;
+  /**
+   * <pre>
+   * A thread went back to before a turn.
+   * </pre>
+   *
+   * <code>.plgrpc.v1.ThreadRolledBack thread_rolled_back = 23;</code>
+   * @return Whether the threadRolledBack field is set.
+   */
+  @java.lang.Override
+  public boolean hasThreadRolledBack() {
+    return payloadCase_ == 23;
+  }
+  /**
+   * <pre>
+   * A thread went back to before a turn.
+   * </pre>
+   *
+   * <code>.plgrpc.v1.ThreadRolledBack thread_rolled_back = 23;</code>
+   * @return The threadRolledBack.
+   */
+  @java.lang.Override
+  public io.github.protolink_grpc.v1.ThreadRolledBack getThreadRolledBack() {
+    if (payloadCase_ == 23) {
+       return (io.github.protolink_grpc.v1.ThreadRolledBack) payload_;
+    }
+    return io.github.protolink_grpc.v1.ThreadRolledBack.getDefaultInstance();
+  }
+  /**
+   * <pre>
+   * A thread went back to before a turn.
+   * </pre>
+   *
+   * <code>.plgrpc.v1.ThreadRolledBack thread_rolled_back = 23;</code>
+   */
+  @java.lang.Override
+  public io.github.protolink_grpc.v1.ThreadRolledBackOrBuilder getThreadRolledBackOrBuilder() {
+    if (payloadCase_ == 23) {
+       return (io.github.protolink_grpc.v1.ThreadRolledBack) payload_;
+    }
+    return io.github.protolink_grpc.v1.ThreadRolledBack.getDefaultInstance();
+  }
+
+  public static final int TURN_MERGED_FIELD_NUMBER = 24;
+  /**
+   * <pre>
+   * An input was added to a queued turn.
+   * </pre>
+   *
+   * <code>.plgrpc.v1.TurnMerged turn_merged = 24;</code>
+   * @return Whether the turnMerged field is set.
+   */
+  @java.lang.Override
+  public boolean hasTurnMerged() {
+    return payloadCase_ == 24;
+  }
+  /**
+   * <pre>
+   * An input was added to a queued turn.
+   * </pre>
+   *
+   * <code>.plgrpc.v1.TurnMerged turn_merged = 24;</code>
+   * @return The turnMerged.
+   */
+  @java.lang.Override
+  public io.github.protolink_grpc.v1.TurnMerged getTurnMerged() {
+    if (payloadCase_ == 24) {
+       return (io.github.protolink_grpc.v1.TurnMerged) payload_;
+    }
+    return io.github.protolink_grpc.v1.TurnMerged.getDefaultInstance();
+  }
+  /**
+   * <pre>
+   * An input was added to a queued turn.
+   * </pre>
+   *
+   * <code>.plgrpc.v1.TurnMerged turn_merged = 24;</code>
+   */
+  @java.lang.Override
+  public io.github.protolink_grpc.v1.TurnMergedOrBuilder getTurnMergedOrBuilder() {
+    if (payloadCase_ == 24) {
+       return (io.github.protolink_grpc.v1.TurnMerged) payload_;
+    }
+    return io.github.protolink_grpc.v1.TurnMerged.getDefaultInstance();
+  }
+
   private byte memoizedIsInitialized = -1;
   @java.lang.Override
   public final boolean isInitialized() {
@@ -496,6 +585,12 @@ private static final long serialVersionUID = 0L;
     }
     if (payloadCase_ == 22) {
       output.writeMessage(22, (io.github.protolink_grpc.v1.TurnEnded) payload_);
+    }
+    if (payloadCase_ == 23) {
+      output.writeMessage(23, (io.github.protolink_grpc.v1.ThreadRolledBack) payload_);
+    }
+    if (payloadCase_ == 24) {
+      output.writeMessage(24, (io.github.protolink_grpc.v1.TurnMerged) payload_);
     }
     getUnknownFields().writeTo(output);
   }
@@ -541,6 +636,14 @@ private static final long serialVersionUID = 0L;
     if (payloadCase_ == 22) {
       size += com.google.protobuf.CodedOutputStream
         .computeMessageSize(22, (io.github.protolink_grpc.v1.TurnEnded) payload_);
+    }
+    if (payloadCase_ == 23) {
+      size += com.google.protobuf.CodedOutputStream
+        .computeMessageSize(23, (io.github.protolink_grpc.v1.ThreadRolledBack) payload_);
+    }
+    if (payloadCase_ == 24) {
+      size += com.google.protobuf.CodedOutputStream
+        .computeMessageSize(24, (io.github.protolink_grpc.v1.TurnMerged) payload_);
     }
     size += getUnknownFields().getSerializedSize();
     memoizedSize = size;
@@ -594,6 +697,14 @@ private static final long serialVersionUID = 0L;
         if (!getTurnEnded()
             .equals(other.getTurnEnded())) return false;
         break;
+      case 23:
+        if (!getThreadRolledBack()
+            .equals(other.getThreadRolledBack())) return false;
+        break;
+      case 24:
+        if (!getTurnMerged()
+            .equals(other.getTurnMerged())) return false;
+        break;
       case 0:
       default:
     }
@@ -643,6 +754,14 @@ private static final long serialVersionUID = 0L;
       case 22:
         hash = (37 * hash) + TURN_ENDED_FIELD_NUMBER;
         hash = (53 * hash) + getTurnEnded().hashCode();
+        break;
+      case 23:
+        hash = (37 * hash) + THREAD_ROLLED_BACK_FIELD_NUMBER;
+        hash = (53 * hash) + getThreadRolledBack().hashCode();
+        break;
+      case 24:
+        hash = (37 * hash) + TURN_MERGED_FIELD_NUMBER;
+        hash = (53 * hash) + getTurnMerged().hashCode();
         break;
       case 0:
       default:
@@ -746,9 +865,8 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * SessionEvent is one immutable fact in a session's own log. The rules of RunEvent apply. What happens inside a turn is in the log of
-   * its task.
-   * Fields 1 to 15 are the envelope; payload kinds have numbers from 16. Next free number of the envelope: 3.
+   * SessionEvent is one immutable fact in a session's own log. The rules of RunEvent apply. What happens inside a turn is in the log
+   * of its task. Fields 1 to 15 are the envelope; payload kinds have numbers from 16. Next free number of the envelope: 3.
    * </pre>
    *
    * Protobuf type {@code plgrpc.v1.SessionEvent}
@@ -816,6 +934,12 @@ private static final long serialVersionUID = 0L;
       }
       if (turnEndedBuilder_ != null) {
         turnEndedBuilder_.clear();
+      }
+      if (threadRolledBackBuilder_ != null) {
+        threadRolledBackBuilder_.clear();
+      }
+      if (turnMergedBuilder_ != null) {
+        turnMergedBuilder_.clear();
       }
       payloadCase_ = 0;
       payload_ = null;
@@ -897,6 +1021,14 @@ private static final long serialVersionUID = 0L;
           turnEndedBuilder_ != null) {
         result.payload_ = turnEndedBuilder_.build();
       }
+      if (payloadCase_ == 23 &&
+          threadRolledBackBuilder_ != null) {
+        result.payload_ = threadRolledBackBuilder_.build();
+      }
+      if (payloadCase_ == 24 &&
+          turnMergedBuilder_ != null) {
+        result.payload_ = turnMergedBuilder_.build();
+      }
     }
 
     @java.lang.Override
@@ -944,6 +1076,14 @@ private static final long serialVersionUID = 0L;
         }
         case TURN_ENDED: {
           mergeTurnEnded(other.getTurnEnded());
+          break;
+        }
+        case THREAD_ROLLED_BACK: {
+          mergeThreadRolledBack(other.getThreadRolledBack());
+          break;
+        }
+        case TURN_MERGED: {
+          mergeTurnMerged(other.getTurnMerged());
           break;
         }
         case PAYLOAD_NOT_SET: {
@@ -1037,6 +1177,20 @@ private static final long serialVersionUID = 0L;
               payloadCase_ = 22;
               break;
             } // case 178
+            case 186: {
+              input.readMessage(
+                  internalGetThreadRolledBackFieldBuilder().getBuilder(),
+                  extensionRegistry);
+              payloadCase_ = 23;
+              break;
+            } // case 186
+            case 194: {
+              input.readMessage(
+                  internalGetTurnMergedFieldBuilder().getBuilder(),
+                  extensionRegistry);
+              payloadCase_ = 24;
+              break;
+            } // case 194
             default: {
               if (!super.parseUnknownField(input, extensionRegistry, tag)) {
                 done = true; // was an endgroup tag
@@ -2514,6 +2668,362 @@ private static final long serialVersionUID = 0L;
       payloadCase_ = 22;
       onChanged();
       return turnEndedBuilder_;
+    }
+
+    private com.google.protobuf.SingleFieldBuilder<
+        io.github.protolink_grpc.v1.ThreadRolledBack, io.github.protolink_grpc.v1.ThreadRolledBack.Builder, io.github.protolink_grpc.v1.ThreadRolledBackOrBuilder> threadRolledBackBuilder_;
+    /**
+     * <pre>
+     * A thread went back to before a turn.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.ThreadRolledBack thread_rolled_back = 23;</code>
+     * @return Whether the threadRolledBack field is set.
+     */
+    @java.lang.Override
+    public boolean hasThreadRolledBack() {
+      return payloadCase_ == 23;
+    }
+    /**
+     * <pre>
+     * A thread went back to before a turn.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.ThreadRolledBack thread_rolled_back = 23;</code>
+     * @return The threadRolledBack.
+     */
+    @java.lang.Override
+    public io.github.protolink_grpc.v1.ThreadRolledBack getThreadRolledBack() {
+      if (threadRolledBackBuilder_ == null) {
+        if (payloadCase_ == 23) {
+          return (io.github.protolink_grpc.v1.ThreadRolledBack) payload_;
+        }
+        return io.github.protolink_grpc.v1.ThreadRolledBack.getDefaultInstance();
+      } else {
+        if (payloadCase_ == 23) {
+          return threadRolledBackBuilder_.getMessage();
+        }
+        return io.github.protolink_grpc.v1.ThreadRolledBack.getDefaultInstance();
+      }
+    }
+    /**
+     * <pre>
+     * A thread went back to before a turn.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.ThreadRolledBack thread_rolled_back = 23;</code>
+     */
+    public Builder setThreadRolledBack(io.github.protolink_grpc.v1.ThreadRolledBack value) {
+      if (threadRolledBackBuilder_ == null) {
+        if (value == null) {
+          throw new NullPointerException();
+        }
+        payload_ = value;
+        onChanged();
+      } else {
+        threadRolledBackBuilder_.setMessage(value);
+      }
+      payloadCase_ = 23;
+      return this;
+    }
+    /**
+     * <pre>
+     * A thread went back to before a turn.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.ThreadRolledBack thread_rolled_back = 23;</code>
+     */
+    public Builder setThreadRolledBack(
+        io.github.protolink_grpc.v1.ThreadRolledBack.Builder builderForValue) {
+      if (threadRolledBackBuilder_ == null) {
+        payload_ = builderForValue.build();
+        onChanged();
+      } else {
+        threadRolledBackBuilder_.setMessage(builderForValue.build());
+      }
+      payloadCase_ = 23;
+      return this;
+    }
+    /**
+     * <pre>
+     * A thread went back to before a turn.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.ThreadRolledBack thread_rolled_back = 23;</code>
+     */
+    public Builder mergeThreadRolledBack(io.github.protolink_grpc.v1.ThreadRolledBack value) {
+      if (threadRolledBackBuilder_ == null) {
+        if (payloadCase_ == 23 &&
+            payload_ != io.github.protolink_grpc.v1.ThreadRolledBack.getDefaultInstance()) {
+          payload_ = io.github.protolink_grpc.v1.ThreadRolledBack.newBuilder((io.github.protolink_grpc.v1.ThreadRolledBack) payload_)
+              .mergeFrom(value).buildPartial();
+        } else {
+          payload_ = value;
+        }
+        onChanged();
+      } else {
+        if (payloadCase_ == 23) {
+          threadRolledBackBuilder_.mergeFrom(value);
+        } else {
+          threadRolledBackBuilder_.setMessage(value);
+        }
+      }
+      payloadCase_ = 23;
+      return this;
+    }
+    /**
+     * <pre>
+     * A thread went back to before a turn.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.ThreadRolledBack thread_rolled_back = 23;</code>
+     */
+    public Builder clearThreadRolledBack() {
+      if (threadRolledBackBuilder_ == null) {
+        if (payloadCase_ == 23) {
+          payloadCase_ = 0;
+          payload_ = null;
+          onChanged();
+        }
+      } else {
+        if (payloadCase_ == 23) {
+          payloadCase_ = 0;
+          payload_ = null;
+        }
+        threadRolledBackBuilder_.clear();
+      }
+      return this;
+    }
+    /**
+     * <pre>
+     * A thread went back to before a turn.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.ThreadRolledBack thread_rolled_back = 23;</code>
+     */
+    public io.github.protolink_grpc.v1.ThreadRolledBack.Builder getThreadRolledBackBuilder() {
+      return internalGetThreadRolledBackFieldBuilder().getBuilder();
+    }
+    /**
+     * <pre>
+     * A thread went back to before a turn.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.ThreadRolledBack thread_rolled_back = 23;</code>
+     */
+    @java.lang.Override
+    public io.github.protolink_grpc.v1.ThreadRolledBackOrBuilder getThreadRolledBackOrBuilder() {
+      if ((payloadCase_ == 23) && (threadRolledBackBuilder_ != null)) {
+        return threadRolledBackBuilder_.getMessageOrBuilder();
+      } else {
+        if (payloadCase_ == 23) {
+          return (io.github.protolink_grpc.v1.ThreadRolledBack) payload_;
+        }
+        return io.github.protolink_grpc.v1.ThreadRolledBack.getDefaultInstance();
+      }
+    }
+    /**
+     * <pre>
+     * A thread went back to before a turn.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.ThreadRolledBack thread_rolled_back = 23;</code>
+     */
+    private com.google.protobuf.SingleFieldBuilder<
+        io.github.protolink_grpc.v1.ThreadRolledBack, io.github.protolink_grpc.v1.ThreadRolledBack.Builder, io.github.protolink_grpc.v1.ThreadRolledBackOrBuilder> 
+        internalGetThreadRolledBackFieldBuilder() {
+      if (threadRolledBackBuilder_ == null) {
+        if (!(payloadCase_ == 23)) {
+          payload_ = io.github.protolink_grpc.v1.ThreadRolledBack.getDefaultInstance();
+        }
+        threadRolledBackBuilder_ = new com.google.protobuf.SingleFieldBuilder<
+            io.github.protolink_grpc.v1.ThreadRolledBack, io.github.protolink_grpc.v1.ThreadRolledBack.Builder, io.github.protolink_grpc.v1.ThreadRolledBackOrBuilder>(
+                (io.github.protolink_grpc.v1.ThreadRolledBack) payload_,
+                getParentForChildren(),
+                isClean());
+        payload_ = null;
+      }
+      payloadCase_ = 23;
+      onChanged();
+      return threadRolledBackBuilder_;
+    }
+
+    private com.google.protobuf.SingleFieldBuilder<
+        io.github.protolink_grpc.v1.TurnMerged, io.github.protolink_grpc.v1.TurnMerged.Builder, io.github.protolink_grpc.v1.TurnMergedOrBuilder> turnMergedBuilder_;
+    /**
+     * <pre>
+     * An input was added to a queued turn.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.TurnMerged turn_merged = 24;</code>
+     * @return Whether the turnMerged field is set.
+     */
+    @java.lang.Override
+    public boolean hasTurnMerged() {
+      return payloadCase_ == 24;
+    }
+    /**
+     * <pre>
+     * An input was added to a queued turn.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.TurnMerged turn_merged = 24;</code>
+     * @return The turnMerged.
+     */
+    @java.lang.Override
+    public io.github.protolink_grpc.v1.TurnMerged getTurnMerged() {
+      if (turnMergedBuilder_ == null) {
+        if (payloadCase_ == 24) {
+          return (io.github.protolink_grpc.v1.TurnMerged) payload_;
+        }
+        return io.github.protolink_grpc.v1.TurnMerged.getDefaultInstance();
+      } else {
+        if (payloadCase_ == 24) {
+          return turnMergedBuilder_.getMessage();
+        }
+        return io.github.protolink_grpc.v1.TurnMerged.getDefaultInstance();
+      }
+    }
+    /**
+     * <pre>
+     * An input was added to a queued turn.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.TurnMerged turn_merged = 24;</code>
+     */
+    public Builder setTurnMerged(io.github.protolink_grpc.v1.TurnMerged value) {
+      if (turnMergedBuilder_ == null) {
+        if (value == null) {
+          throw new NullPointerException();
+        }
+        payload_ = value;
+        onChanged();
+      } else {
+        turnMergedBuilder_.setMessage(value);
+      }
+      payloadCase_ = 24;
+      return this;
+    }
+    /**
+     * <pre>
+     * An input was added to a queued turn.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.TurnMerged turn_merged = 24;</code>
+     */
+    public Builder setTurnMerged(
+        io.github.protolink_grpc.v1.TurnMerged.Builder builderForValue) {
+      if (turnMergedBuilder_ == null) {
+        payload_ = builderForValue.build();
+        onChanged();
+      } else {
+        turnMergedBuilder_.setMessage(builderForValue.build());
+      }
+      payloadCase_ = 24;
+      return this;
+    }
+    /**
+     * <pre>
+     * An input was added to a queued turn.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.TurnMerged turn_merged = 24;</code>
+     */
+    public Builder mergeTurnMerged(io.github.protolink_grpc.v1.TurnMerged value) {
+      if (turnMergedBuilder_ == null) {
+        if (payloadCase_ == 24 &&
+            payload_ != io.github.protolink_grpc.v1.TurnMerged.getDefaultInstance()) {
+          payload_ = io.github.protolink_grpc.v1.TurnMerged.newBuilder((io.github.protolink_grpc.v1.TurnMerged) payload_)
+              .mergeFrom(value).buildPartial();
+        } else {
+          payload_ = value;
+        }
+        onChanged();
+      } else {
+        if (payloadCase_ == 24) {
+          turnMergedBuilder_.mergeFrom(value);
+        } else {
+          turnMergedBuilder_.setMessage(value);
+        }
+      }
+      payloadCase_ = 24;
+      return this;
+    }
+    /**
+     * <pre>
+     * An input was added to a queued turn.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.TurnMerged turn_merged = 24;</code>
+     */
+    public Builder clearTurnMerged() {
+      if (turnMergedBuilder_ == null) {
+        if (payloadCase_ == 24) {
+          payloadCase_ = 0;
+          payload_ = null;
+          onChanged();
+        }
+      } else {
+        if (payloadCase_ == 24) {
+          payloadCase_ = 0;
+          payload_ = null;
+        }
+        turnMergedBuilder_.clear();
+      }
+      return this;
+    }
+    /**
+     * <pre>
+     * An input was added to a queued turn.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.TurnMerged turn_merged = 24;</code>
+     */
+    public io.github.protolink_grpc.v1.TurnMerged.Builder getTurnMergedBuilder() {
+      return internalGetTurnMergedFieldBuilder().getBuilder();
+    }
+    /**
+     * <pre>
+     * An input was added to a queued turn.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.TurnMerged turn_merged = 24;</code>
+     */
+    @java.lang.Override
+    public io.github.protolink_grpc.v1.TurnMergedOrBuilder getTurnMergedOrBuilder() {
+      if ((payloadCase_ == 24) && (turnMergedBuilder_ != null)) {
+        return turnMergedBuilder_.getMessageOrBuilder();
+      } else {
+        if (payloadCase_ == 24) {
+          return (io.github.protolink_grpc.v1.TurnMerged) payload_;
+        }
+        return io.github.protolink_grpc.v1.TurnMerged.getDefaultInstance();
+      }
+    }
+    /**
+     * <pre>
+     * An input was added to a queued turn.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.TurnMerged turn_merged = 24;</code>
+     */
+    private com.google.protobuf.SingleFieldBuilder<
+        io.github.protolink_grpc.v1.TurnMerged, io.github.protolink_grpc.v1.TurnMerged.Builder, io.github.protolink_grpc.v1.TurnMergedOrBuilder> 
+        internalGetTurnMergedFieldBuilder() {
+      if (turnMergedBuilder_ == null) {
+        if (!(payloadCase_ == 24)) {
+          payload_ = io.github.protolink_grpc.v1.TurnMerged.getDefaultInstance();
+        }
+        turnMergedBuilder_ = new com.google.protobuf.SingleFieldBuilder<
+            io.github.protolink_grpc.v1.TurnMerged, io.github.protolink_grpc.v1.TurnMerged.Builder, io.github.protolink_grpc.v1.TurnMergedOrBuilder>(
+                (io.github.protolink_grpc.v1.TurnMerged) payload_,
+                getParentForChildren(),
+                isClean());
+        payload_ = null;
+      }
+      payloadCase_ = 24;
+      onChanged();
+      return turnMergedBuilder_;
     }
 
     // @@protoc_insertion_point(builder_scope:plgrpc.v1.SessionEvent)

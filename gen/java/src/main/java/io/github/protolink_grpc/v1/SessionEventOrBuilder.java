@@ -236,5 +236,59 @@ public interface SessionEventOrBuilder extends
    */
   io.github.protolink_grpc.v1.TurnEndedOrBuilder getTurnEndedOrBuilder();
 
+  /**
+   * <pre>
+   * A thread went back to before a turn.
+   * </pre>
+   *
+   * <code>.plgrpc.v1.ThreadRolledBack thread_rolled_back = 23;</code>
+   * @return Whether the threadRolledBack field is set.
+   */
+  boolean hasThreadRolledBack();
+  /**
+   * <pre>
+   * A thread went back to before a turn.
+   * </pre>
+   *
+   * <code>.plgrpc.v1.ThreadRolledBack thread_rolled_back = 23;</code>
+   * @return The threadRolledBack.
+   */
+  io.github.protolink_grpc.v1.ThreadRolledBack getThreadRolledBack();
+  /**
+   * <pre>
+   * A thread went back to before a turn.
+   * </pre>
+   *
+   * <code>.plgrpc.v1.ThreadRolledBack thread_rolled_back = 23;</code>
+   */
+  io.github.protolink_grpc.v1.ThreadRolledBackOrBuilder getThreadRolledBackOrBuilder();
+
+  /**
+   * <pre>
+   * An input was added to a queued turn.
+   * </pre>
+   *
+   * <code>.plgrpc.v1.TurnMerged turn_merged = 24;</code>
+   * @return Whether the turnMerged field is set.
+   */
+  boolean hasTurnMerged();
+  /**
+   * <pre>
+   * An input was added to a queued turn.
+   * </pre>
+   *
+   * <code>.plgrpc.v1.TurnMerged turn_merged = 24;</code>
+   * @return The turnMerged.
+   */
+  io.github.protolink_grpc.v1.TurnMerged getTurnMerged();
+  /**
+   * <pre>
+   * An input was added to a queued turn.
+   * </pre>
+   *
+   * <code>.plgrpc.v1.TurnMerged turn_merged = 24;</code>
+   */
+  io.github.protolink_grpc.v1.TurnMergedOrBuilder getTurnMergedOrBuilder();
+
   io.github.protolink_grpc.v1.SessionEvent.PayloadCase getPayloadCase();
 }

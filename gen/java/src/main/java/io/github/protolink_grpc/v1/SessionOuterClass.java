@@ -81,6 +81,16 @@ public final class SessionOuterClass {
   static final 
     com.google.protobuf.GeneratedMessage.FieldAccessorTable
       internal_static_plgrpc_v1_TurnEnded_fieldAccessorTable;
+  static final com.google.protobuf.Descriptors.Descriptor
+    internal_static_plgrpc_v1_ThreadRolledBack_descriptor;
+  static final 
+    com.google.protobuf.GeneratedMessage.FieldAccessorTable
+      internal_static_plgrpc_v1_ThreadRolledBack_fieldAccessorTable;
+  static final com.google.protobuf.Descriptors.Descriptor
+    internal_static_plgrpc_v1_TurnMerged_descriptor;
+  static final 
+    com.google.protobuf.GeneratedMessage.FieldAccessorTable
+      internal_static_plgrpc_v1_TurnMerged_fieldAccessorTable;
 
   public static com.google.protobuf.Descriptors.FileDescriptor
       getDescriptor() {
@@ -99,50 +109,60 @@ public final class SessionOuterClass {
       "estamp\022/\n\013update_time\030\007 \001(\0132\032.google.pro" +
       "tobuf.Timestamp\022\"\n\007threads\030\010 \003(\0132\021.plgrp" +
       "c.v1.Thread\022#\n\nopen_turns\030\t \003(\0132\017.plgrpc" +
-      ".v1.Turn\022\022\n\nturn_count\030\n \001(\003\"[\n\006Thread\022\021" +
-      "\n\tthread_id\030\001 \001(\t\022\r\n\005title\030\002 \001(\t\022/\n\013crea" +
-      "te_time\030\003 \001(\0132\032.google.protobuf.Timestam" +
-      "p\"\307\002\n\004Turn\022\017\n\007turn_id\030\001 \001(\t\022\021\n\tthread_id" +
-      "\030\002 \001(\t\022\017\n\007task_id\030\003 \001(\t\022\026\n\016after_sequenc" +
-      "e\030\004 \001(\003\022#\n\005state\030\005 \001(\0162\024.plgrpc.v1.TurnS" +
-      "tate\022$\n\006result\030\006 \001(\0162\024.plgrpc.v1.TaskSta" +
-      "te\022\016\n\006reason\030\007 \001(\t\022\020\n\010position\030\010 \001(\003\022/\n\013" +
-      "create_time\030\t \001(\0132\032.google.protobuf.Time" +
-      "stamp\022,\n\010end_time\030\n \001(\0132\032.google.protobu" +
-      "f.Timestamp\022&\n\twhen_busy\030\013 \001(\0162\023.plgrpc." +
-      "v1.WhenBusy\"\256\003\n\014SessionEvent\022\020\n\010position" +
-      "\030\001 \001(\003\022/\n\013create_time\030\002 \001(\0132\032.google.pro" +
-      "tobuf.Timestamp\022,\n\007created\030\020 \001(\0132\031.plgrp" +
-      "c.v1.SessionCreatedH\000\022,\n\007updated\030\021 \001(\0132\031" +
-      ".plgrpc.v1.SessionUpdatedH\000\0222\n\016thread_st" +
-      "arted\030\022 \001(\0132\030.plgrpc.v1.ThreadStartedH\000\022" +
-      "2\n\016turn_submitted\030\023 \001(\0132\030.plgrpc.v1.Turn" +
-      "SubmittedH\000\0220\n\rturn_promoted\030\024 \001(\0132\027.plg" +
-      "rpc.v1.TurnPromotedH\000\022.\n\014turn_started\030\025 " +
-      "\001(\0132\026.plgrpc.v1.TurnStartedH\000\022*\n\nturn_en" +
-      "ded\030\026 \001(\0132\024.plgrpc.v1.TurnEndedH\000B\t\n\007pay" +
-      "load\"6\n\016SessionCreated\022\r\n\005title\030\001 \001(\t\022\025\n" +
-      "\rmetadata_json\030\002 \001(\t\"H\n\016SessionUpdated\022\r" +
-      "\n\005title\030\001 \001(\t\022\025\n\rmetadata_json\030\002 \001(\t\022\020\n\010" +
-      "archived\030\003 \001(\010\"1\n\rThreadStarted\022\021\n\tthrea" +
-      "d_id\030\001 \001(\t\022\r\n\005title\030\002 \001(\t\"\243\001\n\rTurnSubmit" +
-      "ted\022\017\n\007turn_id\030\001 \001(\t\022\021\n\tthread_id\030\002 \001(\t\022" +
-      "\017\n\007task_id\030\003 \001(\t\022\026\n\016after_sequence\030\004 \001(\003" +
-      "\022\016\n\006queued\030\005 \001(\010\022&\n\twhen_busy\030\006 \001(\0162\023.pl" +
-      "grpc.v1.WhenBusy\022\r\n\005first\030\007 \001(\010\"\037\n\014TurnP" +
-      "romoted\022\017\n\007turn_id\030\001 \001(\t\"\036\n\013TurnStarted\022" +
-      "\017\n\007turn_id\030\001 \001(\t\"R\n\tTurnEnded\022\017\n\007turn_id" +
-      "\030\001 \001(\t\022$\n\006result\030\002 \001(\0162\024.plgrpc.v1.TaskS" +
-      "tate\022\016\n\006reason\030\003 \001(\t*k\n\tTurnState\022\032\n\026TUR" +
-      "N_STATE_UNSPECIFIED\020\000\022\025\n\021TURN_STATE_QUEU" +
-      "ED\020\001\022\025\n\021TURN_STATE_ACTIVE\020\002\022\024\n\020TURN_STAT" +
-      "E_ENDED\020\003*\200\001\n\010WhenBusy\022\031\n\025WHEN_BUSY_UNSP" +
-      "ECIFIED\020\000\022\025\n\021WHEN_BUSY_ENQUEUE\020\001\022\024\n\020WHEN" +
-      "_BUSY_REJECT\020\002\022\027\n\023WHEN_BUSY_INTERRUPT\020\003\022" +
-      "\023\n\017WHEN_BUSY_START\020\004Bc\n\033io.github.protol" +
-      "ink_grpc.v1P\001ZBgithub.com/protolink-grpc" +
-      "/protolink-grpc/gen/go/plgrpc/v1;plgrpcv" +
-      "1b\006proto3"
+      ".v1.Turn\022\022\n\nturn_count\030\n \001(\003\"\241\001\n\006Thread\022" +
+      "\021\n\tthread_id\030\001 \001(\t\022\r\n\005title\030\002 \001(\t\022/\n\013cre" +
+      "ate_time\030\003 \001(\0132\032.google.protobuf.Timesta" +
+      "mp\022\026\n\016from_thread_id\030\004 \001(\t\022\024\n\014from_turn_" +
+      "id\030\005 \001(\t\022\026\n\016rollback_count\030\006 \001(\005\"\334\002\n\004Tur" +
+      "n\022\017\n\007turn_id\030\001 \001(\t\022\021\n\tthread_id\030\002 \001(\t\022\017\n" +
+      "\007task_id\030\003 \001(\t\022\026\n\016after_sequence\030\004 \001(\003\022#" +
+      "\n\005state\030\005 \001(\0162\024.plgrpc.v1.TurnState\022$\n\006r" +
+      "esult\030\006 \001(\0162\024.plgrpc.v1.TaskState\022\016\n\006rea" +
+      "son\030\007 \001(\t\022\020\n\010position\030\010 \001(\003\022/\n\013create_ti" +
+      "me\030\t \001(\0132\032.google.protobuf.Timestamp\022,\n\010" +
+      "end_time\030\n \001(\0132\032.google.protobuf.Timesta" +
+      "mp\022&\n\twhen_busy\030\013 \001(\0162\023.plgrpc.v1.WhenBu" +
+      "sy\022\023\n\013rolled_back\030\014 \001(\010\"\227\004\n\014SessionEvent" +
+      "\022\020\n\010position\030\001 \001(\003\022/\n\013create_time\030\002 \001(\0132" +
+      "\032.google.protobuf.Timestamp\022,\n\007created\030\020" +
+      " \001(\0132\031.plgrpc.v1.SessionCreatedH\000\022,\n\007upd" +
+      "ated\030\021 \001(\0132\031.plgrpc.v1.SessionUpdatedH\000\022" +
+      "2\n\016thread_started\030\022 \001(\0132\030.plgrpc.v1.Thre" +
+      "adStartedH\000\0222\n\016turn_submitted\030\023 \001(\0132\030.pl" +
+      "grpc.v1.TurnSubmittedH\000\0220\n\rturn_promoted" +
+      "\030\024 \001(\0132\027.plgrpc.v1.TurnPromotedH\000\022.\n\014tur" +
+      "n_started\030\025 \001(\0132\026.plgrpc.v1.TurnStartedH" +
+      "\000\022*\n\nturn_ended\030\026 \001(\0132\024.plgrpc.v1.TurnEn" +
+      "dedH\000\0229\n\022thread_rolled_back\030\027 \001(\0132\033.plgr" +
+      "pc.v1.ThreadRolledBackH\000\022,\n\013turn_merged\030" +
+      "\030 \001(\0132\025.plgrpc.v1.TurnMergedH\000B\t\n\007payloa" +
+      "d\"6\n\016SessionCreated\022\r\n\005title\030\001 \001(\t\022\025\n\rme" +
+      "tadata_json\030\002 \001(\t\"H\n\016SessionUpdated\022\r\n\005t" +
+      "itle\030\001 \001(\t\022\025\n\rmetadata_json\030\002 \001(\t\022\020\n\010arc" +
+      "hived\030\003 \001(\010\"_\n\rThreadStarted\022\021\n\tthread_i" +
+      "d\030\001 \001(\t\022\r\n\005title\030\002 \001(\t\022\026\n\016from_thread_id" +
+      "\030\003 \001(\t\022\024\n\014from_turn_id\030\004 \001(\t\"\243\001\n\rTurnSub" +
+      "mitted\022\017\n\007turn_id\030\001 \001(\t\022\021\n\tthread_id\030\002 \001" +
+      "(\t\022\017\n\007task_id\030\003 \001(\t\022\026\n\016after_sequence\030\004 " +
+      "\001(\003\022\016\n\006queued\030\005 \001(\010\022&\n\twhen_busy\030\006 \001(\0162\023" +
+      ".plgrpc.v1.WhenBusy\022\r\n\005first\030\007 \001(\010\"\037\n\014Tu" +
+      "rnPromoted\022\017\n\007turn_id\030\001 \001(\t\"\036\n\013TurnStart" +
+      "ed\022\017\n\007turn_id\030\001 \001(\t\"R\n\tTurnEnded\022\017\n\007turn" +
+      "_id\030\001 \001(\t\022$\n\006result\030\002 \001(\0162\024.plgrpc.v1.Ta" +
+      "skState\022\016\n\006reason\030\003 \001(\t\"F\n\020ThreadRolledB" +
+      "ack\022\021\n\tthread_id\030\001 \001(\t\022\017\n\007turn_id\030\002 \001(\t\022" +
+      "\016\n\006reason\030\003 \001(\t\"3\n\nTurnMerged\022\017\n\007turn_id" +
+      "\030\001 \001(\t\022\024\n\014into_turn_id\030\002 \001(\t*k\n\tTurnStat" +
+      "e\022\032\n\026TURN_STATE_UNSPECIFIED\020\000\022\025\n\021TURN_ST" +
+      "ATE_QUEUED\020\001\022\025\n\021TURN_STATE_ACTIVE\020\002\022\024\n\020T" +
+      "URN_STATE_ENDED\020\003*\255\001\n\010WhenBusy\022\031\n\025WHEN_B" +
+      "USY_UNSPECIFIED\020\000\022\025\n\021WHEN_BUSY_ENQUEUE\020\001" +
+      "\022\024\n\020WHEN_BUSY_REJECT\020\002\022\027\n\023WHEN_BUSY_INTE" +
+      "RRUPT\020\003\022\023\n\017WHEN_BUSY_START\020\004\022\026\n\022WHEN_BUS" +
+      "Y_ROLLBACK\020\005\022\023\n\017WHEN_BUSY_MERGE\020\006Bc\n\033io." +
+      "github.protolink_grpc.v1P\001ZBgithub.com/p" +
+      "rotolink-grpc/protolink-grpc/gen/go/plgr" +
+      "pc/v1;plgrpcv1b\006proto3"
     };
     descriptor = com.google.protobuf.Descriptors.FileDescriptor
       .internalBuildGeneratedFileFrom(descriptorData,
@@ -161,19 +181,19 @@ public final class SessionOuterClass {
     internal_static_plgrpc_v1_Thread_fieldAccessorTable = new
       com.google.protobuf.GeneratedMessage.FieldAccessorTable(
         internal_static_plgrpc_v1_Thread_descriptor,
-        new java.lang.String[] { "ThreadId", "Title", "CreateTime", });
+        new java.lang.String[] { "ThreadId", "Title", "CreateTime", "FromThreadId", "FromTurnId", "RollbackCount", });
     internal_static_plgrpc_v1_Turn_descriptor =
       getDescriptor().getMessageTypes().get(2);
     internal_static_plgrpc_v1_Turn_fieldAccessorTable = new
       com.google.protobuf.GeneratedMessage.FieldAccessorTable(
         internal_static_plgrpc_v1_Turn_descriptor,
-        new java.lang.String[] { "TurnId", "ThreadId", "TaskId", "AfterSequence", "State", "Result", "Reason", "Position", "CreateTime", "EndTime", "WhenBusy", });
+        new java.lang.String[] { "TurnId", "ThreadId", "TaskId", "AfterSequence", "State", "Result", "Reason", "Position", "CreateTime", "EndTime", "WhenBusy", "RolledBack", });
     internal_static_plgrpc_v1_SessionEvent_descriptor =
       getDescriptor().getMessageTypes().get(3);
     internal_static_plgrpc_v1_SessionEvent_fieldAccessorTable = new
       com.google.protobuf.GeneratedMessage.FieldAccessorTable(
         internal_static_plgrpc_v1_SessionEvent_descriptor,
-        new java.lang.String[] { "Position", "CreateTime", "Created", "Updated", "ThreadStarted", "TurnSubmitted", "TurnPromoted", "TurnStarted", "TurnEnded", "Payload", });
+        new java.lang.String[] { "Position", "CreateTime", "Created", "Updated", "ThreadStarted", "TurnSubmitted", "TurnPromoted", "TurnStarted", "TurnEnded", "ThreadRolledBack", "TurnMerged", "Payload", });
     internal_static_plgrpc_v1_SessionCreated_descriptor =
       getDescriptor().getMessageTypes().get(4);
     internal_static_plgrpc_v1_SessionCreated_fieldAccessorTable = new
@@ -191,7 +211,7 @@ public final class SessionOuterClass {
     internal_static_plgrpc_v1_ThreadStarted_fieldAccessorTable = new
       com.google.protobuf.GeneratedMessage.FieldAccessorTable(
         internal_static_plgrpc_v1_ThreadStarted_descriptor,
-        new java.lang.String[] { "ThreadId", "Title", });
+        new java.lang.String[] { "ThreadId", "Title", "FromThreadId", "FromTurnId", });
     internal_static_plgrpc_v1_TurnSubmitted_descriptor =
       getDescriptor().getMessageTypes().get(7);
     internal_static_plgrpc_v1_TurnSubmitted_fieldAccessorTable = new
@@ -216,6 +236,18 @@ public final class SessionOuterClass {
       com.google.protobuf.GeneratedMessage.FieldAccessorTable(
         internal_static_plgrpc_v1_TurnEnded_descriptor,
         new java.lang.String[] { "TurnId", "Result", "Reason", });
+    internal_static_plgrpc_v1_ThreadRolledBack_descriptor =
+      getDescriptor().getMessageTypes().get(11);
+    internal_static_plgrpc_v1_ThreadRolledBack_fieldAccessorTable = new
+      com.google.protobuf.GeneratedMessage.FieldAccessorTable(
+        internal_static_plgrpc_v1_ThreadRolledBack_descriptor,
+        new java.lang.String[] { "ThreadId", "TurnId", "Reason", });
+    internal_static_plgrpc_v1_TurnMerged_descriptor =
+      getDescriptor().getMessageTypes().get(12);
+    internal_static_plgrpc_v1_TurnMerged_fieldAccessorTable = new
+      com.google.protobuf.GeneratedMessage.FieldAccessorTable(
+        internal_static_plgrpc_v1_TurnMerged_descriptor,
+        new java.lang.String[] { "TurnId", "IntoTurnId", });
     descriptor.resolveAllFeaturesImmutable();
     com.google.protobuf.TimestampProto.getDescriptor();
     io.github.protolink_grpc.v1.TaskOuterClass.getDescriptor();

@@ -4,11 +4,11 @@ import static io.grpc.MethodDescriptor.generateFullMethodName;
 
 /**
  * <pre>
- * SessionService keeps the inputs of a conversation in order and streams everything that happens in it. It is made for hosts and chat
- * front ends.
+ * SessionService keeps the inputs of a conversation in order and streams everything that happens in it. It is made for hosts and
+ * chat front ends.
  * A session belongs to the principal that created it; for every other principal it does not exist. A task that is sent with a
- * `session_id`, or over A2A with a `contextId`, belongs to the thread `default` of that session, which is created if necessary. Size
- * limits and errors are those of AgentService.
+ * `session_id`, or over A2A with a `contextId`, belongs to the thread `default` of that session, which is created if necessary.
+ * Size limits and errors are those of AgentService.
  * </pre>
  */
 @io.grpc.stub.annotations.GrpcGenerated
@@ -143,6 +143,37 @@ public final class SessionServiceGrpc {
     return getListSessionsMethod;
   }
 
+  private static volatile io.grpc.MethodDescriptor<io.github.protolink_grpc.v1.DeleteSessionRequest,
+      io.github.protolink_grpc.v1.DeleteSessionResponse> getDeleteSessionMethod;
+
+  @io.grpc.stub.annotations.RpcMethod(
+      fullMethodName = SERVICE_NAME + '/' + "DeleteSession",
+      requestType = io.github.protolink_grpc.v1.DeleteSessionRequest.class,
+      responseType = io.github.protolink_grpc.v1.DeleteSessionResponse.class,
+      methodType = io.grpc.MethodDescriptor.MethodType.UNARY)
+  public static io.grpc.MethodDescriptor<io.github.protolink_grpc.v1.DeleteSessionRequest,
+      io.github.protolink_grpc.v1.DeleteSessionResponse> getDeleteSessionMethod() {
+    io.grpc.MethodDescriptor<io.github.protolink_grpc.v1.DeleteSessionRequest, io.github.protolink_grpc.v1.DeleteSessionResponse> getDeleteSessionMethod;
+    if ((getDeleteSessionMethod = SessionServiceGrpc.getDeleteSessionMethod) == null) {
+      synchronized (SessionServiceGrpc.class) {
+        if ((getDeleteSessionMethod = SessionServiceGrpc.getDeleteSessionMethod) == null) {
+          SessionServiceGrpc.getDeleteSessionMethod = getDeleteSessionMethod =
+              io.grpc.MethodDescriptor.<io.github.protolink_grpc.v1.DeleteSessionRequest, io.github.protolink_grpc.v1.DeleteSessionResponse>newBuilder()
+              .setType(io.grpc.MethodDescriptor.MethodType.UNARY)
+              .setFullMethodName(generateFullMethodName(SERVICE_NAME, "DeleteSession"))
+              .setSampledToLocalTracing(true)
+              .setRequestMarshaller(io.grpc.protobuf.ProtoUtils.marshaller(
+                  io.github.protolink_grpc.v1.DeleteSessionRequest.getDefaultInstance()))
+              .setResponseMarshaller(io.grpc.protobuf.ProtoUtils.marshaller(
+                  io.github.protolink_grpc.v1.DeleteSessionResponse.getDefaultInstance()))
+              .setSchemaDescriptor(new SessionServiceMethodDescriptorSupplier("DeleteSession"))
+              .build();
+        }
+      }
+    }
+    return getDeleteSessionMethod;
+  }
+
   private static volatile io.grpc.MethodDescriptor<io.github.protolink_grpc.v1.StartThreadRequest,
       io.github.protolink_grpc.v1.StartThreadResponse> getStartThreadMethod;
 
@@ -234,6 +265,99 @@ public final class SessionServiceGrpc {
       }
     }
     return getStreamTurnMethod;
+  }
+
+  private static volatile io.grpc.MethodDescriptor<io.github.protolink_grpc.v1.UpdateQueuedTurnRequest,
+      io.github.protolink_grpc.v1.UpdateQueuedTurnResponse> getUpdateQueuedTurnMethod;
+
+  @io.grpc.stub.annotations.RpcMethod(
+      fullMethodName = SERVICE_NAME + '/' + "UpdateQueuedTurn",
+      requestType = io.github.protolink_grpc.v1.UpdateQueuedTurnRequest.class,
+      responseType = io.github.protolink_grpc.v1.UpdateQueuedTurnResponse.class,
+      methodType = io.grpc.MethodDescriptor.MethodType.UNARY)
+  public static io.grpc.MethodDescriptor<io.github.protolink_grpc.v1.UpdateQueuedTurnRequest,
+      io.github.protolink_grpc.v1.UpdateQueuedTurnResponse> getUpdateQueuedTurnMethod() {
+    io.grpc.MethodDescriptor<io.github.protolink_grpc.v1.UpdateQueuedTurnRequest, io.github.protolink_grpc.v1.UpdateQueuedTurnResponse> getUpdateQueuedTurnMethod;
+    if ((getUpdateQueuedTurnMethod = SessionServiceGrpc.getUpdateQueuedTurnMethod) == null) {
+      synchronized (SessionServiceGrpc.class) {
+        if ((getUpdateQueuedTurnMethod = SessionServiceGrpc.getUpdateQueuedTurnMethod) == null) {
+          SessionServiceGrpc.getUpdateQueuedTurnMethod = getUpdateQueuedTurnMethod =
+              io.grpc.MethodDescriptor.<io.github.protolink_grpc.v1.UpdateQueuedTurnRequest, io.github.protolink_grpc.v1.UpdateQueuedTurnResponse>newBuilder()
+              .setType(io.grpc.MethodDescriptor.MethodType.UNARY)
+              .setFullMethodName(generateFullMethodName(SERVICE_NAME, "UpdateQueuedTurn"))
+              .setSampledToLocalTracing(true)
+              .setRequestMarshaller(io.grpc.protobuf.ProtoUtils.marshaller(
+                  io.github.protolink_grpc.v1.UpdateQueuedTurnRequest.getDefaultInstance()))
+              .setResponseMarshaller(io.grpc.protobuf.ProtoUtils.marshaller(
+                  io.github.protolink_grpc.v1.UpdateQueuedTurnResponse.getDefaultInstance()))
+              .setSchemaDescriptor(new SessionServiceMethodDescriptorSupplier("UpdateQueuedTurn"))
+              .build();
+        }
+      }
+    }
+    return getUpdateQueuedTurnMethod;
+  }
+
+  private static volatile io.grpc.MethodDescriptor<io.github.protolink_grpc.v1.RollbackThreadRequest,
+      io.github.protolink_grpc.v1.RollbackThreadResponse> getRollbackThreadMethod;
+
+  @io.grpc.stub.annotations.RpcMethod(
+      fullMethodName = SERVICE_NAME + '/' + "RollbackThread",
+      requestType = io.github.protolink_grpc.v1.RollbackThreadRequest.class,
+      responseType = io.github.protolink_grpc.v1.RollbackThreadResponse.class,
+      methodType = io.grpc.MethodDescriptor.MethodType.UNARY)
+  public static io.grpc.MethodDescriptor<io.github.protolink_grpc.v1.RollbackThreadRequest,
+      io.github.protolink_grpc.v1.RollbackThreadResponse> getRollbackThreadMethod() {
+    io.grpc.MethodDescriptor<io.github.protolink_grpc.v1.RollbackThreadRequest, io.github.protolink_grpc.v1.RollbackThreadResponse> getRollbackThreadMethod;
+    if ((getRollbackThreadMethod = SessionServiceGrpc.getRollbackThreadMethod) == null) {
+      synchronized (SessionServiceGrpc.class) {
+        if ((getRollbackThreadMethod = SessionServiceGrpc.getRollbackThreadMethod) == null) {
+          SessionServiceGrpc.getRollbackThreadMethod = getRollbackThreadMethod =
+              io.grpc.MethodDescriptor.<io.github.protolink_grpc.v1.RollbackThreadRequest, io.github.protolink_grpc.v1.RollbackThreadResponse>newBuilder()
+              .setType(io.grpc.MethodDescriptor.MethodType.UNARY)
+              .setFullMethodName(generateFullMethodName(SERVICE_NAME, "RollbackThread"))
+              .setSampledToLocalTracing(true)
+              .setRequestMarshaller(io.grpc.protobuf.ProtoUtils.marshaller(
+                  io.github.protolink_grpc.v1.RollbackThreadRequest.getDefaultInstance()))
+              .setResponseMarshaller(io.grpc.protobuf.ProtoUtils.marshaller(
+                  io.github.protolink_grpc.v1.RollbackThreadResponse.getDefaultInstance()))
+              .setSchemaDescriptor(new SessionServiceMethodDescriptorSupplier("RollbackThread"))
+              .build();
+        }
+      }
+    }
+    return getRollbackThreadMethod;
+  }
+
+  private static volatile io.grpc.MethodDescriptor<io.github.protolink_grpc.v1.ResumeThreadRequest,
+      io.github.protolink_grpc.v1.ResumeThreadResponse> getResumeThreadMethod;
+
+  @io.grpc.stub.annotations.RpcMethod(
+      fullMethodName = SERVICE_NAME + '/' + "ResumeThread",
+      requestType = io.github.protolink_grpc.v1.ResumeThreadRequest.class,
+      responseType = io.github.protolink_grpc.v1.ResumeThreadResponse.class,
+      methodType = io.grpc.MethodDescriptor.MethodType.UNARY)
+  public static io.grpc.MethodDescriptor<io.github.protolink_grpc.v1.ResumeThreadRequest,
+      io.github.protolink_grpc.v1.ResumeThreadResponse> getResumeThreadMethod() {
+    io.grpc.MethodDescriptor<io.github.protolink_grpc.v1.ResumeThreadRequest, io.github.protolink_grpc.v1.ResumeThreadResponse> getResumeThreadMethod;
+    if ((getResumeThreadMethod = SessionServiceGrpc.getResumeThreadMethod) == null) {
+      synchronized (SessionServiceGrpc.class) {
+        if ((getResumeThreadMethod = SessionServiceGrpc.getResumeThreadMethod) == null) {
+          SessionServiceGrpc.getResumeThreadMethod = getResumeThreadMethod =
+              io.grpc.MethodDescriptor.<io.github.protolink_grpc.v1.ResumeThreadRequest, io.github.protolink_grpc.v1.ResumeThreadResponse>newBuilder()
+              .setType(io.grpc.MethodDescriptor.MethodType.UNARY)
+              .setFullMethodName(generateFullMethodName(SERVICE_NAME, "ResumeThread"))
+              .setSampledToLocalTracing(true)
+              .setRequestMarshaller(io.grpc.protobuf.ProtoUtils.marshaller(
+                  io.github.protolink_grpc.v1.ResumeThreadRequest.getDefaultInstance()))
+              .setResponseMarshaller(io.grpc.protobuf.ProtoUtils.marshaller(
+                  io.github.protolink_grpc.v1.ResumeThreadResponse.getDefaultInstance()))
+              .setSchemaDescriptor(new SessionServiceMethodDescriptorSupplier("ResumeThread"))
+              .build();
+        }
+      }
+    }
+    return getResumeThreadMethod;
   }
 
   private static volatile io.grpc.MethodDescriptor<io.github.protolink_grpc.v1.InterruptTurnRequest,
@@ -360,6 +484,37 @@ public final class SessionServiceGrpc {
     return getSubscribeSessionMethod;
   }
 
+  private static volatile io.grpc.MethodDescriptor<io.github.protolink_grpc.v1.StreamRuntimeEventsRequest,
+      io.github.protolink_grpc.v1.StreamRuntimeEventsResponse> getStreamRuntimeEventsMethod;
+
+  @io.grpc.stub.annotations.RpcMethod(
+      fullMethodName = SERVICE_NAME + '/' + "StreamRuntimeEvents",
+      requestType = io.github.protolink_grpc.v1.StreamRuntimeEventsRequest.class,
+      responseType = io.github.protolink_grpc.v1.StreamRuntimeEventsResponse.class,
+      methodType = io.grpc.MethodDescriptor.MethodType.SERVER_STREAMING)
+  public static io.grpc.MethodDescriptor<io.github.protolink_grpc.v1.StreamRuntimeEventsRequest,
+      io.github.protolink_grpc.v1.StreamRuntimeEventsResponse> getStreamRuntimeEventsMethod() {
+    io.grpc.MethodDescriptor<io.github.protolink_grpc.v1.StreamRuntimeEventsRequest, io.github.protolink_grpc.v1.StreamRuntimeEventsResponse> getStreamRuntimeEventsMethod;
+    if ((getStreamRuntimeEventsMethod = SessionServiceGrpc.getStreamRuntimeEventsMethod) == null) {
+      synchronized (SessionServiceGrpc.class) {
+        if ((getStreamRuntimeEventsMethod = SessionServiceGrpc.getStreamRuntimeEventsMethod) == null) {
+          SessionServiceGrpc.getStreamRuntimeEventsMethod = getStreamRuntimeEventsMethod =
+              io.grpc.MethodDescriptor.<io.github.protolink_grpc.v1.StreamRuntimeEventsRequest, io.github.protolink_grpc.v1.StreamRuntimeEventsResponse>newBuilder()
+              .setType(io.grpc.MethodDescriptor.MethodType.SERVER_STREAMING)
+              .setFullMethodName(generateFullMethodName(SERVICE_NAME, "StreamRuntimeEvents"))
+              .setSampledToLocalTracing(true)
+              .setRequestMarshaller(io.grpc.protobuf.ProtoUtils.marshaller(
+                  io.github.protolink_grpc.v1.StreamRuntimeEventsRequest.getDefaultInstance()))
+              .setResponseMarshaller(io.grpc.protobuf.ProtoUtils.marshaller(
+                  io.github.protolink_grpc.v1.StreamRuntimeEventsResponse.getDefaultInstance()))
+              .setSchemaDescriptor(new SessionServiceMethodDescriptorSupplier("StreamRuntimeEvents"))
+              .build();
+        }
+      }
+    }
+    return getStreamRuntimeEventsMethod;
+  }
+
   /**
    * Creates a new async stub that supports all call types for the service
    */
@@ -421,11 +576,11 @@ public final class SessionServiceGrpc {
 
   /**
    * <pre>
-   * SessionService keeps the inputs of a conversation in order and streams everything that happens in it. It is made for hosts and chat
-   * front ends.
+   * SessionService keeps the inputs of a conversation in order and streams everything that happens in it. It is made for hosts and
+   * chat front ends.
    * A session belongs to the principal that created it; for every other principal it does not exist. A task that is sent with a
-   * `session_id`, or over A2A with a `contextId`, belongs to the thread `default` of that session, which is created if necessary. Size
-   * limits and errors are those of AgentService.
+   * `session_id`, or over A2A with a `contextId`, belongs to the thread `default` of that session, which is created if necessary.
+   * Size limits and errors are those of AgentService.
    * </pre>
    */
   public interface AsyncService {
@@ -476,9 +631,24 @@ public final class SessionServiceGrpc {
 
     /**
      * <pre>
-     * StartThread starts a thread with an empty conversation in a session, which is created if necessary. Repeating the call with the same
-     * `thread_id` returns the existing thread unchanged. A session has at most 1,000 threads.
-     * Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, RESOURCE_EXHAUSTED/RESOURCE_EXHAUSTED.
+     * DeleteSession deletes a session with its threads, turns and tasks, the logs of these tasks, and the stored state of the agent
+     * for the session. Open turns are canceled first. If a run does not stop in time, the call fails with
+     * FAILED_PRECONDITION/THREAD_BUSY and can be repeated.
+     * Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/SESSION_NOT_FOUND, FAILED_PRECONDITION/THREAD_BUSY.
+     * </pre>
+     */
+    default void deleteSession(io.github.protolink_grpc.v1.DeleteSessionRequest request,
+        io.grpc.stub.StreamObserver<io.github.protolink_grpc.v1.DeleteSessionResponse> responseObserver) {
+      io.grpc.stub.ServerCalls.asyncUnimplementedUnaryCall(getDeleteSessionMethod(), responseObserver);
+    }
+
+    /**
+     * <pre>
+     * StartThread starts a thread in a session, which is created if necessary. Its conversation is empty, or that of another thread
+     * up to a turn. Repeating the call with the same `thread_id` returns the existing thread unchanged. A session has at most 1,000
+     * threads.
+     * Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, RESOURCE_EXHAUSTED/RESOURCE_EXHAUSTED, NOT_FOUND/THREAD_NOT_FOUND,
+     * NOT_FOUND/TURN_NOT_FOUND.
      * </pre>
      */
     default void startThread(io.github.protolink_grpc.v1.StartThreadRequest request,
@@ -501,7 +671,8 @@ public final class SessionServiceGrpc {
 
     /**
      * <pre>
-     * StreamTurn streams the events of a turn as StreamTask does, also of a turn that has not started. It ends when the turn has ended.
+     * StreamTurn streams the events of a turn as StreamTask does, also of a turn that has not started. It ends when the turn has
+     * ended.
      * Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/SESSION_NOT_FOUND, NOT_FOUND/TURN_NOT_FOUND,
      * OUT_OF_RANGE/SEQUENCE_OUT_OF_RANGE.
      * </pre>
@@ -513,9 +684,45 @@ public final class SessionServiceGrpc {
 
     /**
      * <pre>
-     * InterruptTurn cancels the active turns of a thread and its task that waits for input, or one turn. The response has the turns that
-     * were open, after the call; it is empty if there was nothing to interrupt. The cancellation is in the logs before the work is
-     * stopped.
+     * UpdateQueuedTurn replaces the input of a queued turn.
+     * Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/SESSION_NOT_FOUND, NOT_FOUND/TURN_NOT_FOUND,
+     * FAILED_PRECONDITION/TURN_NOT_QUEUED.
+     * </pre>
+     */
+    default void updateQueuedTurn(io.github.protolink_grpc.v1.UpdateQueuedTurnRequest request,
+        io.grpc.stub.StreamObserver<io.github.protolink_grpc.v1.UpdateQueuedTurnResponse> responseObserver) {
+      io.grpc.stub.ServerCalls.asyncUnimplementedUnaryCall(getUpdateQueuedTurnMethod(), responseObserver);
+    }
+
+    /**
+     * <pre>
+     * RollbackThread takes a turn and all later ones out of the conversation of a thread. Active turns among them are canceled.
+     * Nothing is deleted: Turn.rolled_back marks them. Queued turns stay in the queue. Repeating the call changes nothing.
+     * Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/SESSION_NOT_FOUND, NOT_FOUND/THREAD_NOT_FOUND, NOT_FOUND/TURN_NOT_FOUND.
+     * </pre>
+     */
+    default void rollbackThread(io.github.protolink_grpc.v1.RollbackThreadRequest request,
+        io.grpc.stub.StreamObserver<io.github.protolink_grpc.v1.RollbackThreadResponse> responseObserver) {
+      io.grpc.stub.ServerCalls.asyncUnimplementedUnaryCall(getRollbackThreadMethod(), responseObserver);
+    }
+
+    /**
+     * <pre>
+     * ResumeThread ends the pause of the active turns of a thread, and returns what the thread still waits for. A thread continues by
+     * itself after a restart.
+     * Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/SESSION_NOT_FOUND, NOT_FOUND/THREAD_NOT_FOUND.
+     * </pre>
+     */
+    default void resumeThread(io.github.protolink_grpc.v1.ResumeThreadRequest request,
+        io.grpc.stub.StreamObserver<io.github.protolink_grpc.v1.ResumeThreadResponse> responseObserver) {
+      io.grpc.stub.ServerCalls.asyncUnimplementedUnaryCall(getResumeThreadMethod(), responseObserver);
+    }
+
+    /**
+     * <pre>
+     * InterruptTurn cancels the active turns of a thread and its task that waits for input, or one turn. The response has the turns
+     * that were open, after the call; it is empty if there was nothing to interrupt. The cancellation is in the logs before the work
+     * is stopped.
      * Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/SESSION_NOT_FOUND, NOT_FOUND/THREAD_NOT_FOUND, NOT_FOUND/TURN_NOT_FOUND.
      * </pre>
      */
@@ -559,16 +766,27 @@ public final class SessionServiceGrpc {
         io.grpc.stub.StreamObserver<io.github.protolink_grpc.v1.SubscribeSessionResponse> responseObserver) {
       io.grpc.stub.ServerCalls.asyncUnimplementedUnaryCall(getSubscribeSessionMethod(), responseObserver);
     }
+
+    /**
+     * <pre>
+     * StreamRuntimeEvents streams the same facts as events of the Agent Runtime contract.
+     * Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/SESSION_NOT_FOUND, OUT_OF_RANGE/SEQUENCE_OUT_OF_RANGE.
+     * </pre>
+     */
+    default void streamRuntimeEvents(io.github.protolink_grpc.v1.StreamRuntimeEventsRequest request,
+        io.grpc.stub.StreamObserver<io.github.protolink_grpc.v1.StreamRuntimeEventsResponse> responseObserver) {
+      io.grpc.stub.ServerCalls.asyncUnimplementedUnaryCall(getStreamRuntimeEventsMethod(), responseObserver);
+    }
   }
 
   /**
    * Base class for the server implementation of the service SessionService.
    * <pre>
-   * SessionService keeps the inputs of a conversation in order and streams everything that happens in it. It is made for hosts and chat
-   * front ends.
+   * SessionService keeps the inputs of a conversation in order and streams everything that happens in it. It is made for hosts and
+   * chat front ends.
    * A session belongs to the principal that created it; for every other principal it does not exist. A task that is sent with a
-   * `session_id`, or over A2A with a `contextId`, belongs to the thread `default` of that session, which is created if necessary. Size
-   * limits and errors are those of AgentService.
+   * `session_id`, or over A2A with a `contextId`, belongs to the thread `default` of that session, which is created if necessary.
+   * Size limits and errors are those of AgentService.
    * </pre>
    */
   public static abstract class SessionServiceImplBase
@@ -582,11 +800,11 @@ public final class SessionServiceGrpc {
   /**
    * A stub to allow clients to do asynchronous rpc calls to service SessionService.
    * <pre>
-   * SessionService keeps the inputs of a conversation in order and streams everything that happens in it. It is made for hosts and chat
-   * front ends.
+   * SessionService keeps the inputs of a conversation in order and streams everything that happens in it. It is made for hosts and
+   * chat front ends.
    * A session belongs to the principal that created it; for every other principal it does not exist. A task that is sent with a
-   * `session_id`, or over A2A with a `contextId`, belongs to the thread `default` of that session, which is created if necessary. Size
-   * limits and errors are those of AgentService.
+   * `session_id`, or over A2A with a `contextId`, belongs to the thread `default` of that session, which is created if necessary.
+   * Size limits and errors are those of AgentService.
    * </pre>
    */
   public static final class SessionServiceStub
@@ -652,9 +870,25 @@ public final class SessionServiceGrpc {
 
     /**
      * <pre>
-     * StartThread starts a thread with an empty conversation in a session, which is created if necessary. Repeating the call with the same
-     * `thread_id` returns the existing thread unchanged. A session has at most 1,000 threads.
-     * Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, RESOURCE_EXHAUSTED/RESOURCE_EXHAUSTED.
+     * DeleteSession deletes a session with its threads, turns and tasks, the logs of these tasks, and the stored state of the agent
+     * for the session. Open turns are canceled first. If a run does not stop in time, the call fails with
+     * FAILED_PRECONDITION/THREAD_BUSY and can be repeated.
+     * Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/SESSION_NOT_FOUND, FAILED_PRECONDITION/THREAD_BUSY.
+     * </pre>
+     */
+    public void deleteSession(io.github.protolink_grpc.v1.DeleteSessionRequest request,
+        io.grpc.stub.StreamObserver<io.github.protolink_grpc.v1.DeleteSessionResponse> responseObserver) {
+      io.grpc.stub.ClientCalls.asyncUnaryCall(
+          getChannel().newCall(getDeleteSessionMethod(), getCallOptions()), request, responseObserver);
+    }
+
+    /**
+     * <pre>
+     * StartThread starts a thread in a session, which is created if necessary. Its conversation is empty, or that of another thread
+     * up to a turn. Repeating the call with the same `thread_id` returns the existing thread unchanged. A session has at most 1,000
+     * threads.
+     * Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, RESOURCE_EXHAUSTED/RESOURCE_EXHAUSTED, NOT_FOUND/THREAD_NOT_FOUND,
+     * NOT_FOUND/TURN_NOT_FOUND.
      * </pre>
      */
     public void startThread(io.github.protolink_grpc.v1.StartThreadRequest request,
@@ -679,7 +913,8 @@ public final class SessionServiceGrpc {
 
     /**
      * <pre>
-     * StreamTurn streams the events of a turn as StreamTask does, also of a turn that has not started. It ends when the turn has ended.
+     * StreamTurn streams the events of a turn as StreamTask does, also of a turn that has not started. It ends when the turn has
+     * ended.
      * Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/SESSION_NOT_FOUND, NOT_FOUND/TURN_NOT_FOUND,
      * OUT_OF_RANGE/SEQUENCE_OUT_OF_RANGE.
      * </pre>
@@ -692,9 +927,48 @@ public final class SessionServiceGrpc {
 
     /**
      * <pre>
-     * InterruptTurn cancels the active turns of a thread and its task that waits for input, or one turn. The response has the turns that
-     * were open, after the call; it is empty if there was nothing to interrupt. The cancellation is in the logs before the work is
-     * stopped.
+     * UpdateQueuedTurn replaces the input of a queued turn.
+     * Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/SESSION_NOT_FOUND, NOT_FOUND/TURN_NOT_FOUND,
+     * FAILED_PRECONDITION/TURN_NOT_QUEUED.
+     * </pre>
+     */
+    public void updateQueuedTurn(io.github.protolink_grpc.v1.UpdateQueuedTurnRequest request,
+        io.grpc.stub.StreamObserver<io.github.protolink_grpc.v1.UpdateQueuedTurnResponse> responseObserver) {
+      io.grpc.stub.ClientCalls.asyncUnaryCall(
+          getChannel().newCall(getUpdateQueuedTurnMethod(), getCallOptions()), request, responseObserver);
+    }
+
+    /**
+     * <pre>
+     * RollbackThread takes a turn and all later ones out of the conversation of a thread. Active turns among them are canceled.
+     * Nothing is deleted: Turn.rolled_back marks them. Queued turns stay in the queue. Repeating the call changes nothing.
+     * Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/SESSION_NOT_FOUND, NOT_FOUND/THREAD_NOT_FOUND, NOT_FOUND/TURN_NOT_FOUND.
+     * </pre>
+     */
+    public void rollbackThread(io.github.protolink_grpc.v1.RollbackThreadRequest request,
+        io.grpc.stub.StreamObserver<io.github.protolink_grpc.v1.RollbackThreadResponse> responseObserver) {
+      io.grpc.stub.ClientCalls.asyncUnaryCall(
+          getChannel().newCall(getRollbackThreadMethod(), getCallOptions()), request, responseObserver);
+    }
+
+    /**
+     * <pre>
+     * ResumeThread ends the pause of the active turns of a thread, and returns what the thread still waits for. A thread continues by
+     * itself after a restart.
+     * Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/SESSION_NOT_FOUND, NOT_FOUND/THREAD_NOT_FOUND.
+     * </pre>
+     */
+    public void resumeThread(io.github.protolink_grpc.v1.ResumeThreadRequest request,
+        io.grpc.stub.StreamObserver<io.github.protolink_grpc.v1.ResumeThreadResponse> responseObserver) {
+      io.grpc.stub.ClientCalls.asyncUnaryCall(
+          getChannel().newCall(getResumeThreadMethod(), getCallOptions()), request, responseObserver);
+    }
+
+    /**
+     * <pre>
+     * InterruptTurn cancels the active turns of a thread and its task that waits for input, or one turn. The response has the turns
+     * that were open, after the call; it is empty if there was nothing to interrupt. The cancellation is in the logs before the work
+     * is stopped.
      * Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/SESSION_NOT_FOUND, NOT_FOUND/THREAD_NOT_FOUND, NOT_FOUND/TURN_NOT_FOUND.
      * </pre>
      */
@@ -742,16 +1016,28 @@ public final class SessionServiceGrpc {
       io.grpc.stub.ClientCalls.asyncServerStreamingCall(
           getChannel().newCall(getSubscribeSessionMethod(), getCallOptions()), request, responseObserver);
     }
+
+    /**
+     * <pre>
+     * StreamRuntimeEvents streams the same facts as events of the Agent Runtime contract.
+     * Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/SESSION_NOT_FOUND, OUT_OF_RANGE/SEQUENCE_OUT_OF_RANGE.
+     * </pre>
+     */
+    public void streamRuntimeEvents(io.github.protolink_grpc.v1.StreamRuntimeEventsRequest request,
+        io.grpc.stub.StreamObserver<io.github.protolink_grpc.v1.StreamRuntimeEventsResponse> responseObserver) {
+      io.grpc.stub.ClientCalls.asyncServerStreamingCall(
+          getChannel().newCall(getStreamRuntimeEventsMethod(), getCallOptions()), request, responseObserver);
+    }
   }
 
   /**
    * A stub to allow clients to do synchronous rpc calls to service SessionService.
    * <pre>
-   * SessionService keeps the inputs of a conversation in order and streams everything that happens in it. It is made for hosts and chat
-   * front ends.
+   * SessionService keeps the inputs of a conversation in order and streams everything that happens in it. It is made for hosts and
+   * chat front ends.
    * A session belongs to the principal that created it; for every other principal it does not exist. A task that is sent with a
-   * `session_id`, or over A2A with a `contextId`, belongs to the thread `default` of that session, which is created if necessary. Size
-   * limits and errors are those of AgentService.
+   * `session_id`, or over A2A with a `contextId`, belongs to the thread `default` of that session, which is created if necessary.
+   * Size limits and errors are those of AgentService.
    * </pre>
    */
   public static final class SessionServiceBlockingV2Stub
@@ -813,9 +1099,24 @@ public final class SessionServiceGrpc {
 
     /**
      * <pre>
-     * StartThread starts a thread with an empty conversation in a session, which is created if necessary. Repeating the call with the same
-     * `thread_id` returns the existing thread unchanged. A session has at most 1,000 threads.
-     * Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, RESOURCE_EXHAUSTED/RESOURCE_EXHAUSTED.
+     * DeleteSession deletes a session with its threads, turns and tasks, the logs of these tasks, and the stored state of the agent
+     * for the session. Open turns are canceled first. If a run does not stop in time, the call fails with
+     * FAILED_PRECONDITION/THREAD_BUSY and can be repeated.
+     * Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/SESSION_NOT_FOUND, FAILED_PRECONDITION/THREAD_BUSY.
+     * </pre>
+     */
+    public io.github.protolink_grpc.v1.DeleteSessionResponse deleteSession(io.github.protolink_grpc.v1.DeleteSessionRequest request) throws io.grpc.StatusException {
+      return io.grpc.stub.ClientCalls.blockingV2UnaryCall(
+          getChannel(), getDeleteSessionMethod(), getCallOptions(), request);
+    }
+
+    /**
+     * <pre>
+     * StartThread starts a thread in a session, which is created if necessary. Its conversation is empty, or that of another thread
+     * up to a turn. Repeating the call with the same `thread_id` returns the existing thread unchanged. A session has at most 1,000
+     * threads.
+     * Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, RESOURCE_EXHAUSTED/RESOURCE_EXHAUSTED, NOT_FOUND/THREAD_NOT_FOUND,
+     * NOT_FOUND/TURN_NOT_FOUND.
      * </pre>
      */
     public io.github.protolink_grpc.v1.StartThreadResponse startThread(io.github.protolink_grpc.v1.StartThreadRequest request) throws io.grpc.StatusException {
@@ -838,7 +1139,8 @@ public final class SessionServiceGrpc {
 
     /**
      * <pre>
-     * StreamTurn streams the events of a turn as StreamTask does, also of a turn that has not started. It ends when the turn has ended.
+     * StreamTurn streams the events of a turn as StreamTask does, also of a turn that has not started. It ends when the turn has
+     * ended.
      * Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/SESSION_NOT_FOUND, NOT_FOUND/TURN_NOT_FOUND,
      * OUT_OF_RANGE/SEQUENCE_OUT_OF_RANGE.
      * </pre>
@@ -852,9 +1154,45 @@ public final class SessionServiceGrpc {
 
     /**
      * <pre>
-     * InterruptTurn cancels the active turns of a thread and its task that waits for input, or one turn. The response has the turns that
-     * were open, after the call; it is empty if there was nothing to interrupt. The cancellation is in the logs before the work is
-     * stopped.
+     * UpdateQueuedTurn replaces the input of a queued turn.
+     * Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/SESSION_NOT_FOUND, NOT_FOUND/TURN_NOT_FOUND,
+     * FAILED_PRECONDITION/TURN_NOT_QUEUED.
+     * </pre>
+     */
+    public io.github.protolink_grpc.v1.UpdateQueuedTurnResponse updateQueuedTurn(io.github.protolink_grpc.v1.UpdateQueuedTurnRequest request) throws io.grpc.StatusException {
+      return io.grpc.stub.ClientCalls.blockingV2UnaryCall(
+          getChannel(), getUpdateQueuedTurnMethod(), getCallOptions(), request);
+    }
+
+    /**
+     * <pre>
+     * RollbackThread takes a turn and all later ones out of the conversation of a thread. Active turns among them are canceled.
+     * Nothing is deleted: Turn.rolled_back marks them. Queued turns stay in the queue. Repeating the call changes nothing.
+     * Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/SESSION_NOT_FOUND, NOT_FOUND/THREAD_NOT_FOUND, NOT_FOUND/TURN_NOT_FOUND.
+     * </pre>
+     */
+    public io.github.protolink_grpc.v1.RollbackThreadResponse rollbackThread(io.github.protolink_grpc.v1.RollbackThreadRequest request) throws io.grpc.StatusException {
+      return io.grpc.stub.ClientCalls.blockingV2UnaryCall(
+          getChannel(), getRollbackThreadMethod(), getCallOptions(), request);
+    }
+
+    /**
+     * <pre>
+     * ResumeThread ends the pause of the active turns of a thread, and returns what the thread still waits for. A thread continues by
+     * itself after a restart.
+     * Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/SESSION_NOT_FOUND, NOT_FOUND/THREAD_NOT_FOUND.
+     * </pre>
+     */
+    public io.github.protolink_grpc.v1.ResumeThreadResponse resumeThread(io.github.protolink_grpc.v1.ResumeThreadRequest request) throws io.grpc.StatusException {
+      return io.grpc.stub.ClientCalls.blockingV2UnaryCall(
+          getChannel(), getResumeThreadMethod(), getCallOptions(), request);
+    }
+
+    /**
+     * <pre>
+     * InterruptTurn cancels the active turns of a thread and its task that waits for input, or one turn. The response has the turns
+     * that were open, after the call; it is empty if there was nothing to interrupt. The cancellation is in the logs before the work
+     * is stopped.
      * Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/SESSION_NOT_FOUND, NOT_FOUND/THREAD_NOT_FOUND, NOT_FOUND/TURN_NOT_FOUND.
      * </pre>
      */
@@ -900,16 +1238,29 @@ public final class SessionServiceGrpc {
       return io.grpc.stub.ClientCalls.blockingV2ServerStreamingCall(
           getChannel(), getSubscribeSessionMethod(), getCallOptions(), request);
     }
+
+    /**
+     * <pre>
+     * StreamRuntimeEvents streams the same facts as events of the Agent Runtime contract.
+     * Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/SESSION_NOT_FOUND, OUT_OF_RANGE/SEQUENCE_OUT_OF_RANGE.
+     * </pre>
+     */
+    @io.grpc.ExperimentalApi("https://github.com/grpc/grpc-java/issues/10918")
+    public io.grpc.stub.BlockingClientCall<?, io.github.protolink_grpc.v1.StreamRuntimeEventsResponse>
+        streamRuntimeEvents(io.github.protolink_grpc.v1.StreamRuntimeEventsRequest request) {
+      return io.grpc.stub.ClientCalls.blockingV2ServerStreamingCall(
+          getChannel(), getStreamRuntimeEventsMethod(), getCallOptions(), request);
+    }
   }
 
   /**
    * A stub to allow clients to do limited synchronous rpc calls to service SessionService.
    * <pre>
-   * SessionService keeps the inputs of a conversation in order and streams everything that happens in it. It is made for hosts and chat
-   * front ends.
+   * SessionService keeps the inputs of a conversation in order and streams everything that happens in it. It is made for hosts and
+   * chat front ends.
    * A session belongs to the principal that created it; for every other principal it does not exist. A task that is sent with a
-   * `session_id`, or over A2A with a `contextId`, belongs to the thread `default` of that session, which is created if necessary. Size
-   * limits and errors are those of AgentService.
+   * `session_id`, or over A2A with a `contextId`, belongs to the thread `default` of that session, which is created if necessary.
+   * Size limits and errors are those of AgentService.
    * </pre>
    */
   public static final class SessionServiceBlockingStub
@@ -971,9 +1322,24 @@ public final class SessionServiceGrpc {
 
     /**
      * <pre>
-     * StartThread starts a thread with an empty conversation in a session, which is created if necessary. Repeating the call with the same
-     * `thread_id` returns the existing thread unchanged. A session has at most 1,000 threads.
-     * Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, RESOURCE_EXHAUSTED/RESOURCE_EXHAUSTED.
+     * DeleteSession deletes a session with its threads, turns and tasks, the logs of these tasks, and the stored state of the agent
+     * for the session. Open turns are canceled first. If a run does not stop in time, the call fails with
+     * FAILED_PRECONDITION/THREAD_BUSY and can be repeated.
+     * Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/SESSION_NOT_FOUND, FAILED_PRECONDITION/THREAD_BUSY.
+     * </pre>
+     */
+    public io.github.protolink_grpc.v1.DeleteSessionResponse deleteSession(io.github.protolink_grpc.v1.DeleteSessionRequest request) {
+      return io.grpc.stub.ClientCalls.blockingUnaryCall(
+          getChannel(), getDeleteSessionMethod(), getCallOptions(), request);
+    }
+
+    /**
+     * <pre>
+     * StartThread starts a thread in a session, which is created if necessary. Its conversation is empty, or that of another thread
+     * up to a turn. Repeating the call with the same `thread_id` returns the existing thread unchanged. A session has at most 1,000
+     * threads.
+     * Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, RESOURCE_EXHAUSTED/RESOURCE_EXHAUSTED, NOT_FOUND/THREAD_NOT_FOUND,
+     * NOT_FOUND/TURN_NOT_FOUND.
      * </pre>
      */
     public io.github.protolink_grpc.v1.StartThreadResponse startThread(io.github.protolink_grpc.v1.StartThreadRequest request) {
@@ -996,7 +1362,8 @@ public final class SessionServiceGrpc {
 
     /**
      * <pre>
-     * StreamTurn streams the events of a turn as StreamTask does, also of a turn that has not started. It ends when the turn has ended.
+     * StreamTurn streams the events of a turn as StreamTask does, also of a turn that has not started. It ends when the turn has
+     * ended.
      * Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/SESSION_NOT_FOUND, NOT_FOUND/TURN_NOT_FOUND,
      * OUT_OF_RANGE/SEQUENCE_OUT_OF_RANGE.
      * </pre>
@@ -1009,9 +1376,45 @@ public final class SessionServiceGrpc {
 
     /**
      * <pre>
-     * InterruptTurn cancels the active turns of a thread and its task that waits for input, or one turn. The response has the turns that
-     * were open, after the call; it is empty if there was nothing to interrupt. The cancellation is in the logs before the work is
-     * stopped.
+     * UpdateQueuedTurn replaces the input of a queued turn.
+     * Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/SESSION_NOT_FOUND, NOT_FOUND/TURN_NOT_FOUND,
+     * FAILED_PRECONDITION/TURN_NOT_QUEUED.
+     * </pre>
+     */
+    public io.github.protolink_grpc.v1.UpdateQueuedTurnResponse updateQueuedTurn(io.github.protolink_grpc.v1.UpdateQueuedTurnRequest request) {
+      return io.grpc.stub.ClientCalls.blockingUnaryCall(
+          getChannel(), getUpdateQueuedTurnMethod(), getCallOptions(), request);
+    }
+
+    /**
+     * <pre>
+     * RollbackThread takes a turn and all later ones out of the conversation of a thread. Active turns among them are canceled.
+     * Nothing is deleted: Turn.rolled_back marks them. Queued turns stay in the queue. Repeating the call changes nothing.
+     * Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/SESSION_NOT_FOUND, NOT_FOUND/THREAD_NOT_FOUND, NOT_FOUND/TURN_NOT_FOUND.
+     * </pre>
+     */
+    public io.github.protolink_grpc.v1.RollbackThreadResponse rollbackThread(io.github.protolink_grpc.v1.RollbackThreadRequest request) {
+      return io.grpc.stub.ClientCalls.blockingUnaryCall(
+          getChannel(), getRollbackThreadMethod(), getCallOptions(), request);
+    }
+
+    /**
+     * <pre>
+     * ResumeThread ends the pause of the active turns of a thread, and returns what the thread still waits for. A thread continues by
+     * itself after a restart.
+     * Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/SESSION_NOT_FOUND, NOT_FOUND/THREAD_NOT_FOUND.
+     * </pre>
+     */
+    public io.github.protolink_grpc.v1.ResumeThreadResponse resumeThread(io.github.protolink_grpc.v1.ResumeThreadRequest request) {
+      return io.grpc.stub.ClientCalls.blockingUnaryCall(
+          getChannel(), getResumeThreadMethod(), getCallOptions(), request);
+    }
+
+    /**
+     * <pre>
+     * InterruptTurn cancels the active turns of a thread and its task that waits for input, or one turn. The response has the turns
+     * that were open, after the call; it is empty if there was nothing to interrupt. The cancellation is in the logs before the work
+     * is stopped.
      * Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/SESSION_NOT_FOUND, NOT_FOUND/THREAD_NOT_FOUND, NOT_FOUND/TURN_NOT_FOUND.
      * </pre>
      */
@@ -1056,16 +1459,28 @@ public final class SessionServiceGrpc {
       return io.grpc.stub.ClientCalls.blockingServerStreamingCall(
           getChannel(), getSubscribeSessionMethod(), getCallOptions(), request);
     }
+
+    /**
+     * <pre>
+     * StreamRuntimeEvents streams the same facts as events of the Agent Runtime contract.
+     * Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/SESSION_NOT_FOUND, OUT_OF_RANGE/SEQUENCE_OUT_OF_RANGE.
+     * </pre>
+     */
+    public java.util.Iterator<io.github.protolink_grpc.v1.StreamRuntimeEventsResponse> streamRuntimeEvents(
+        io.github.protolink_grpc.v1.StreamRuntimeEventsRequest request) {
+      return io.grpc.stub.ClientCalls.blockingServerStreamingCall(
+          getChannel(), getStreamRuntimeEventsMethod(), getCallOptions(), request);
+    }
   }
 
   /**
    * A stub to allow clients to do ListenableFuture-style rpc calls to service SessionService.
    * <pre>
-   * SessionService keeps the inputs of a conversation in order and streams everything that happens in it. It is made for hosts and chat
-   * front ends.
+   * SessionService keeps the inputs of a conversation in order and streams everything that happens in it. It is made for hosts and
+   * chat front ends.
    * A session belongs to the principal that created it; for every other principal it does not exist. A task that is sent with a
-   * `session_id`, or over A2A with a `contextId`, belongs to the thread `default` of that session, which is created if necessary. Size
-   * limits and errors are those of AgentService.
+   * `session_id`, or over A2A with a `contextId`, belongs to the thread `default` of that session, which is created if necessary.
+   * Size limits and errors are those of AgentService.
    * </pre>
    */
   public static final class SessionServiceFutureStub
@@ -1131,9 +1546,25 @@ public final class SessionServiceGrpc {
 
     /**
      * <pre>
-     * StartThread starts a thread with an empty conversation in a session, which is created if necessary. Repeating the call with the same
-     * `thread_id` returns the existing thread unchanged. A session has at most 1,000 threads.
-     * Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, RESOURCE_EXHAUSTED/RESOURCE_EXHAUSTED.
+     * DeleteSession deletes a session with its threads, turns and tasks, the logs of these tasks, and the stored state of the agent
+     * for the session. Open turns are canceled first. If a run does not stop in time, the call fails with
+     * FAILED_PRECONDITION/THREAD_BUSY and can be repeated.
+     * Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/SESSION_NOT_FOUND, FAILED_PRECONDITION/THREAD_BUSY.
+     * </pre>
+     */
+    public com.google.common.util.concurrent.ListenableFuture<io.github.protolink_grpc.v1.DeleteSessionResponse> deleteSession(
+        io.github.protolink_grpc.v1.DeleteSessionRequest request) {
+      return io.grpc.stub.ClientCalls.futureUnaryCall(
+          getChannel().newCall(getDeleteSessionMethod(), getCallOptions()), request);
+    }
+
+    /**
+     * <pre>
+     * StartThread starts a thread in a session, which is created if necessary. Its conversation is empty, or that of another thread
+     * up to a turn. Repeating the call with the same `thread_id` returns the existing thread unchanged. A session has at most 1,000
+     * threads.
+     * Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, RESOURCE_EXHAUSTED/RESOURCE_EXHAUSTED, NOT_FOUND/THREAD_NOT_FOUND,
+     * NOT_FOUND/TURN_NOT_FOUND.
      * </pre>
      */
     public com.google.common.util.concurrent.ListenableFuture<io.github.protolink_grpc.v1.StartThreadResponse> startThread(
@@ -1158,9 +1589,48 @@ public final class SessionServiceGrpc {
 
     /**
      * <pre>
-     * InterruptTurn cancels the active turns of a thread and its task that waits for input, or one turn. The response has the turns that
-     * were open, after the call; it is empty if there was nothing to interrupt. The cancellation is in the logs before the work is
-     * stopped.
+     * UpdateQueuedTurn replaces the input of a queued turn.
+     * Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/SESSION_NOT_FOUND, NOT_FOUND/TURN_NOT_FOUND,
+     * FAILED_PRECONDITION/TURN_NOT_QUEUED.
+     * </pre>
+     */
+    public com.google.common.util.concurrent.ListenableFuture<io.github.protolink_grpc.v1.UpdateQueuedTurnResponse> updateQueuedTurn(
+        io.github.protolink_grpc.v1.UpdateQueuedTurnRequest request) {
+      return io.grpc.stub.ClientCalls.futureUnaryCall(
+          getChannel().newCall(getUpdateQueuedTurnMethod(), getCallOptions()), request);
+    }
+
+    /**
+     * <pre>
+     * RollbackThread takes a turn and all later ones out of the conversation of a thread. Active turns among them are canceled.
+     * Nothing is deleted: Turn.rolled_back marks them. Queued turns stay in the queue. Repeating the call changes nothing.
+     * Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/SESSION_NOT_FOUND, NOT_FOUND/THREAD_NOT_FOUND, NOT_FOUND/TURN_NOT_FOUND.
+     * </pre>
+     */
+    public com.google.common.util.concurrent.ListenableFuture<io.github.protolink_grpc.v1.RollbackThreadResponse> rollbackThread(
+        io.github.protolink_grpc.v1.RollbackThreadRequest request) {
+      return io.grpc.stub.ClientCalls.futureUnaryCall(
+          getChannel().newCall(getRollbackThreadMethod(), getCallOptions()), request);
+    }
+
+    /**
+     * <pre>
+     * ResumeThread ends the pause of the active turns of a thread, and returns what the thread still waits for. A thread continues by
+     * itself after a restart.
+     * Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/SESSION_NOT_FOUND, NOT_FOUND/THREAD_NOT_FOUND.
+     * </pre>
+     */
+    public com.google.common.util.concurrent.ListenableFuture<io.github.protolink_grpc.v1.ResumeThreadResponse> resumeThread(
+        io.github.protolink_grpc.v1.ResumeThreadRequest request) {
+      return io.grpc.stub.ClientCalls.futureUnaryCall(
+          getChannel().newCall(getResumeThreadMethod(), getCallOptions()), request);
+    }
+
+    /**
+     * <pre>
+     * InterruptTurn cancels the active turns of a thread and its task that waits for input, or one turn. The response has the turns
+     * that were open, after the call; it is empty if there was nothing to interrupt. The cancellation is in the logs before the work
+     * is stopped.
      * Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/SESSION_NOT_FOUND, NOT_FOUND/THREAD_NOT_FOUND, NOT_FOUND/TURN_NOT_FOUND.
      * </pre>
      */
@@ -1201,13 +1671,18 @@ public final class SessionServiceGrpc {
   private static final int METHODID_UPDATE_SESSION = 1;
   private static final int METHODID_GET_SESSION = 2;
   private static final int METHODID_LIST_SESSIONS = 3;
-  private static final int METHODID_START_THREAD = 4;
-  private static final int METHODID_SUBMIT_TURN = 5;
-  private static final int METHODID_STREAM_TURN = 6;
-  private static final int METHODID_INTERRUPT_TURN = 7;
-  private static final int METHODID_PROMOTE_QUEUED_TURN = 8;
-  private static final int METHODID_REMOVE_QUEUED_TURN = 9;
-  private static final int METHODID_SUBSCRIBE_SESSION = 10;
+  private static final int METHODID_DELETE_SESSION = 4;
+  private static final int METHODID_START_THREAD = 5;
+  private static final int METHODID_SUBMIT_TURN = 6;
+  private static final int METHODID_STREAM_TURN = 7;
+  private static final int METHODID_UPDATE_QUEUED_TURN = 8;
+  private static final int METHODID_ROLLBACK_THREAD = 9;
+  private static final int METHODID_RESUME_THREAD = 10;
+  private static final int METHODID_INTERRUPT_TURN = 11;
+  private static final int METHODID_PROMOTE_QUEUED_TURN = 12;
+  private static final int METHODID_REMOVE_QUEUED_TURN = 13;
+  private static final int METHODID_SUBSCRIBE_SESSION = 14;
+  private static final int METHODID_STREAM_RUNTIME_EVENTS = 15;
 
   private static final class MethodHandlers<Req, Resp> implements
       io.grpc.stub.ServerCalls.UnaryMethod<Req, Resp>,
@@ -1242,6 +1717,10 @@ public final class SessionServiceGrpc {
           serviceImpl.listSessions((io.github.protolink_grpc.v1.ListSessionsRequest) request,
               (io.grpc.stub.StreamObserver<io.github.protolink_grpc.v1.ListSessionsResponse>) responseObserver);
           break;
+        case METHODID_DELETE_SESSION:
+          serviceImpl.deleteSession((io.github.protolink_grpc.v1.DeleteSessionRequest) request,
+              (io.grpc.stub.StreamObserver<io.github.protolink_grpc.v1.DeleteSessionResponse>) responseObserver);
+          break;
         case METHODID_START_THREAD:
           serviceImpl.startThread((io.github.protolink_grpc.v1.StartThreadRequest) request,
               (io.grpc.stub.StreamObserver<io.github.protolink_grpc.v1.StartThreadResponse>) responseObserver);
@@ -1253,6 +1732,18 @@ public final class SessionServiceGrpc {
         case METHODID_STREAM_TURN:
           serviceImpl.streamTurn((io.github.protolink_grpc.v1.StreamTurnRequest) request,
               (io.grpc.stub.StreamObserver<io.github.protolink_grpc.v1.StreamTurnResponse>) responseObserver);
+          break;
+        case METHODID_UPDATE_QUEUED_TURN:
+          serviceImpl.updateQueuedTurn((io.github.protolink_grpc.v1.UpdateQueuedTurnRequest) request,
+              (io.grpc.stub.StreamObserver<io.github.protolink_grpc.v1.UpdateQueuedTurnResponse>) responseObserver);
+          break;
+        case METHODID_ROLLBACK_THREAD:
+          serviceImpl.rollbackThread((io.github.protolink_grpc.v1.RollbackThreadRequest) request,
+              (io.grpc.stub.StreamObserver<io.github.protolink_grpc.v1.RollbackThreadResponse>) responseObserver);
+          break;
+        case METHODID_RESUME_THREAD:
+          serviceImpl.resumeThread((io.github.protolink_grpc.v1.ResumeThreadRequest) request,
+              (io.grpc.stub.StreamObserver<io.github.protolink_grpc.v1.ResumeThreadResponse>) responseObserver);
           break;
         case METHODID_INTERRUPT_TURN:
           serviceImpl.interruptTurn((io.github.protolink_grpc.v1.InterruptTurnRequest) request,
@@ -1269,6 +1760,10 @@ public final class SessionServiceGrpc {
         case METHODID_SUBSCRIBE_SESSION:
           serviceImpl.subscribeSession((io.github.protolink_grpc.v1.SubscribeSessionRequest) request,
               (io.grpc.stub.StreamObserver<io.github.protolink_grpc.v1.SubscribeSessionResponse>) responseObserver);
+          break;
+        case METHODID_STREAM_RUNTIME_EVENTS:
+          serviceImpl.streamRuntimeEvents((io.github.protolink_grpc.v1.StreamRuntimeEventsRequest) request,
+              (io.grpc.stub.StreamObserver<io.github.protolink_grpc.v1.StreamRuntimeEventsResponse>) responseObserver);
           break;
         default:
           throw new AssertionError();
@@ -1317,6 +1812,13 @@ public final class SessionServiceGrpc {
               io.github.protolink_grpc.v1.ListSessionsResponse>(
                 service, METHODID_LIST_SESSIONS)))
         .addMethod(
+          getDeleteSessionMethod(),
+          io.grpc.stub.ServerCalls.asyncUnaryCall(
+            new MethodHandlers<
+              io.github.protolink_grpc.v1.DeleteSessionRequest,
+              io.github.protolink_grpc.v1.DeleteSessionResponse>(
+                service, METHODID_DELETE_SESSION)))
+        .addMethod(
           getStartThreadMethod(),
           io.grpc.stub.ServerCalls.asyncUnaryCall(
             new MethodHandlers<
@@ -1337,6 +1839,27 @@ public final class SessionServiceGrpc {
               io.github.protolink_grpc.v1.StreamTurnRequest,
               io.github.protolink_grpc.v1.StreamTurnResponse>(
                 service, METHODID_STREAM_TURN)))
+        .addMethod(
+          getUpdateQueuedTurnMethod(),
+          io.grpc.stub.ServerCalls.asyncUnaryCall(
+            new MethodHandlers<
+              io.github.protolink_grpc.v1.UpdateQueuedTurnRequest,
+              io.github.protolink_grpc.v1.UpdateQueuedTurnResponse>(
+                service, METHODID_UPDATE_QUEUED_TURN)))
+        .addMethod(
+          getRollbackThreadMethod(),
+          io.grpc.stub.ServerCalls.asyncUnaryCall(
+            new MethodHandlers<
+              io.github.protolink_grpc.v1.RollbackThreadRequest,
+              io.github.protolink_grpc.v1.RollbackThreadResponse>(
+                service, METHODID_ROLLBACK_THREAD)))
+        .addMethod(
+          getResumeThreadMethod(),
+          io.grpc.stub.ServerCalls.asyncUnaryCall(
+            new MethodHandlers<
+              io.github.protolink_grpc.v1.ResumeThreadRequest,
+              io.github.protolink_grpc.v1.ResumeThreadResponse>(
+                service, METHODID_RESUME_THREAD)))
         .addMethod(
           getInterruptTurnMethod(),
           io.grpc.stub.ServerCalls.asyncUnaryCall(
@@ -1365,6 +1888,13 @@ public final class SessionServiceGrpc {
               io.github.protolink_grpc.v1.SubscribeSessionRequest,
               io.github.protolink_grpc.v1.SubscribeSessionResponse>(
                 service, METHODID_SUBSCRIBE_SESSION)))
+        .addMethod(
+          getStreamRuntimeEventsMethod(),
+          io.grpc.stub.ServerCalls.asyncServerStreamingCall(
+            new MethodHandlers<
+              io.github.protolink_grpc.v1.StreamRuntimeEventsRequest,
+              io.github.protolink_grpc.v1.StreamRuntimeEventsResponse>(
+                service, METHODID_STREAM_RUNTIME_EVENTS)))
         .build();
   }
 
@@ -1417,13 +1947,18 @@ public final class SessionServiceGrpc {
               .addMethod(getUpdateSessionMethod())
               .addMethod(getGetSessionMethod())
               .addMethod(getListSessionsMethod())
+              .addMethod(getDeleteSessionMethod())
               .addMethod(getStartThreadMethod())
               .addMethod(getSubmitTurnMethod())
               .addMethod(getStreamTurnMethod())
+              .addMethod(getUpdateQueuedTurnMethod())
+              .addMethod(getRollbackThreadMethod())
+              .addMethod(getResumeThreadMethod())
               .addMethod(getInterruptTurnMethod())
               .addMethod(getPromoteQueuedTurnMethod())
               .addMethod(getRemoveQueuedTurnMethod())
               .addMethod(getSubscribeSessionMethod())
+              .addMethod(getStreamRuntimeEventsMethod())
               .build();
         }
       }

@@ -141,6 +141,66 @@ public final class SessionServiceOuterClass {
   static final 
     com.google.protobuf.GeneratedMessage.FieldAccessorTable
       internal_static_plgrpc_v1_SessionSegment_fieldAccessorTable;
+  static final com.google.protobuf.Descriptors.Descriptor
+    internal_static_plgrpc_v1_DeleteSessionRequest_descriptor;
+  static final 
+    com.google.protobuf.GeneratedMessage.FieldAccessorTable
+      internal_static_plgrpc_v1_DeleteSessionRequest_fieldAccessorTable;
+  static final com.google.protobuf.Descriptors.Descriptor
+    internal_static_plgrpc_v1_DeleteSessionResponse_descriptor;
+  static final 
+    com.google.protobuf.GeneratedMessage.FieldAccessorTable
+      internal_static_plgrpc_v1_DeleteSessionResponse_fieldAccessorTable;
+  static final com.google.protobuf.Descriptors.Descriptor
+    internal_static_plgrpc_v1_DeletedState_descriptor;
+  static final 
+    com.google.protobuf.GeneratedMessage.FieldAccessorTable
+      internal_static_plgrpc_v1_DeletedState_fieldAccessorTable;
+  static final com.google.protobuf.Descriptors.Descriptor
+    internal_static_plgrpc_v1_UpdateQueuedTurnRequest_descriptor;
+  static final 
+    com.google.protobuf.GeneratedMessage.FieldAccessorTable
+      internal_static_plgrpc_v1_UpdateQueuedTurnRequest_fieldAccessorTable;
+  static final com.google.protobuf.Descriptors.Descriptor
+    internal_static_plgrpc_v1_UpdateQueuedTurnResponse_descriptor;
+  static final 
+    com.google.protobuf.GeneratedMessage.FieldAccessorTable
+      internal_static_plgrpc_v1_UpdateQueuedTurnResponse_fieldAccessorTable;
+  static final com.google.protobuf.Descriptors.Descriptor
+    internal_static_plgrpc_v1_RollbackThreadRequest_descriptor;
+  static final 
+    com.google.protobuf.GeneratedMessage.FieldAccessorTable
+      internal_static_plgrpc_v1_RollbackThreadRequest_fieldAccessorTable;
+  static final com.google.protobuf.Descriptors.Descriptor
+    internal_static_plgrpc_v1_RollbackThreadResponse_descriptor;
+  static final 
+    com.google.protobuf.GeneratedMessage.FieldAccessorTable
+      internal_static_plgrpc_v1_RollbackThreadResponse_fieldAccessorTable;
+  static final com.google.protobuf.Descriptors.Descriptor
+    internal_static_plgrpc_v1_ResumeThreadRequest_descriptor;
+  static final 
+    com.google.protobuf.GeneratedMessage.FieldAccessorTable
+      internal_static_plgrpc_v1_ResumeThreadRequest_fieldAccessorTable;
+  static final com.google.protobuf.Descriptors.Descriptor
+    internal_static_plgrpc_v1_ResumeThreadResponse_descriptor;
+  static final 
+    com.google.protobuf.GeneratedMessage.FieldAccessorTable
+      internal_static_plgrpc_v1_ResumeThreadResponse_fieldAccessorTable;
+  static final com.google.protobuf.Descriptors.Descriptor
+    internal_static_plgrpc_v1_StreamRuntimeEventsRequest_descriptor;
+  static final 
+    com.google.protobuf.GeneratedMessage.FieldAccessorTable
+      internal_static_plgrpc_v1_StreamRuntimeEventsRequest_fieldAccessorTable;
+  static final com.google.protobuf.Descriptors.Descriptor
+    internal_static_plgrpc_v1_StreamRuntimeEventsResponse_descriptor;
+  static final 
+    com.google.protobuf.GeneratedMessage.FieldAccessorTable
+      internal_static_plgrpc_v1_StreamRuntimeEventsResponse_fieldAccessorTable;
+  static final com.google.protobuf.Descriptors.Descriptor
+    internal_static_plgrpc_v1_RuntimeEvent_descriptor;
+  static final 
+    com.google.protobuf.GeneratedMessage.FieldAccessorTable
+      internal_static_plgrpc_v1_RuntimeEvent_fieldAccessorTable;
 
   public static com.google.protobuf.Descriptors.FileDescriptor
       getDescriptor() {
@@ -151,96 +211,145 @@ public final class SessionServiceOuterClass {
   static {
     java.lang.String[] descriptorData = {
       "\n\037plgrpc/v1/session_service.proto\022\tplgrp" +
-      "c.v1\032\035plgrpc/v1/agent_service.proto\032\025plg" +
-      "rpc/v1/event.proto\032\027plgrpc/v1/session.pr" +
-      "oto\032\032plgrpc/v1/task_input.proto\032\025plgrpc/" +
-      "v1/watch.proto\"P\n\024CreateSessionRequest\022\022" +
-      "\n\nsession_id\030\001 \001(\t\022\r\n\005title\030\002 \001(\t\022\025\n\rmet" +
-      "adata_json\030\003 \001(\t\"<\n\025CreateSessionRespons" +
-      "e\022#\n\007session\030\001 \001(\0132\022.plgrpc.v1.Session\"\232" +
-      "\001\n\024UpdateSessionRequest\022\022\n\nsession_id\030\001 " +
-      "\001(\t\022\022\n\005title\030\002 \001(\tH\000\210\001\001\022\032\n\rmetadata_json" +
-      "\030\003 \001(\tH\001\210\001\001\022\025\n\010archived\030\004 \001(\010H\002\210\001\001B\010\n\006_t" +
-      "itleB\020\n\016_metadata_jsonB\013\n\t_archived\"<\n\025U" +
-      "pdateSessionResponse\022#\n\007session\030\001 \001(\0132\022." +
-      "plgrpc.v1.Session\"a\n\021GetSessionRequest\022\022" +
-      "\n\nsession_id\030\001 \001(\t\022\021\n\tthread_id\030\002 \001(\t\022\021\n" +
-      "\tpage_size\030\003 \001(\005\022\022\n\npage_token\030\004 \001(\t\"r\n\022" +
-      "GetSessionResponse\022#\n\007session\030\001 \001(\0132\022.pl" +
-      "grpc.v1.Session\022\036\n\005turns\030\002 \003(\0132\017.plgrpc." +
-      "v1.Turn\022\027\n\017next_page_token\030\003 \001(\t\"V\n\023List" +
-      "SessionsRequest\022\021\n\tpage_size\030\001 \001(\005\022\022\n\npa" +
-      "ge_token\030\002 \001(\t\022\030\n\020include_archived\030\003 \001(\010" +
-      "\"U\n\024ListSessionsResponse\022$\n\010sessions\030\001 \003" +
-      "(\0132\022.plgrpc.v1.Session\022\027\n\017next_page_toke" +
-      "n\030\002 \001(\t\"J\n\022StartThreadRequest\022\022\n\nsession" +
-      "_id\030\001 \001(\t\022\021\n\tthread_id\030\002 \001(\t\022\r\n\005title\030\003 " +
-      "\001(\t\"8\n\023StartThreadResponse\022!\n\006thread\030\001 \001" +
-      "(\0132\021.plgrpc.v1.Thread\"\230\001\n\021SubmitTurnRequ" +
-      "est\022\022\n\nsession_id\030\001 \001(\t\022\021\n\tthread_id\030\002 \001" +
-      "(\t\022\017\n\007turn_id\030\003 \001(\t\022#\n\005input\030\004 \001(\0132\024.plg" +
-      "rpc.v1.TaskInput\022&\n\twhen_busy\030\005 \001(\0162\023.pl" +
-      "grpc.v1.WhenBusy\"3\n\022SubmitTurnResponse\022\035" +
-      "\n\004turn\030\001 \001(\0132\017.plgrpc.v1.Turn\"v\n\021StreamT" +
+      "c.v1\032\037google/protobuf/timestamp.proto\032\035p" +
+      "lgrpc/v1/agent_service.proto\032\025plgrpc/v1/" +
+      "event.proto\032\027plgrpc/v1/session.proto\032\024pl" +
+      "grpc/v1/task.proto\032\032plgrpc/v1/task_input" +
+      ".proto\032\025plgrpc/v1/watch.proto\"P\n\024CreateS" +
+      "essionRequest\022\022\n\nsession_id\030\001 \001(\t\022\r\n\005tit" +
+      "le\030\002 \001(\t\022\025\n\rmetadata_json\030\003 \001(\t\"<\n\025Creat" +
+      "eSessionResponse\022#\n\007session\030\001 \001(\0132\022.plgr" +
+      "pc.v1.Session\"\232\001\n\024UpdateSessionRequest\022\022" +
+      "\n\nsession_id\030\001 \001(\t\022\022\n\005title\030\002 \001(\tH\000\210\001\001\022\032" +
+      "\n\rmetadata_json\030\003 \001(\tH\001\210\001\001\022\025\n\010archived\030\004" +
+      " \001(\010H\002\210\001\001B\010\n\006_titleB\020\n\016_metadata_jsonB\013\n" +
+      "\t_archived\"<\n\025UpdateSessionResponse\022#\n\007s" +
+      "ession\030\001 \001(\0132\022.plgrpc.v1.Session\"a\n\021GetS" +
+      "essionRequest\022\022\n\nsession_id\030\001 \001(\t\022\021\n\tthr" +
+      "ead_id\030\002 \001(\t\022\021\n\tpage_size\030\003 \001(\005\022\022\n\npage_" +
+      "token\030\004 \001(\t\"r\n\022GetSessionResponse\022#\n\007ses" +
+      "sion\030\001 \001(\0132\022.plgrpc.v1.Session\022\036\n\005turns\030" +
+      "\002 \003(\0132\017.plgrpc.v1.Turn\022\027\n\017next_page_toke" +
+      "n\030\003 \001(\t\"V\n\023ListSessionsRequest\022\021\n\tpage_s" +
+      "ize\030\001 \001(\005\022\022\n\npage_token\030\002 \001(\t\022\030\n\020include" +
+      "_archived\030\003 \001(\010\"U\n\024ListSessionsResponse\022" +
+      "$\n\010sessions\030\001 \003(\0132\022.plgrpc.v1.Session\022\027\n" +
+      "\017next_page_token\030\002 \001(\t\"x\n\022StartThreadReq" +
+      "uest\022\022\n\nsession_id\030\001 \001(\t\022\021\n\tthread_id\030\002 " +
+      "\001(\t\022\r\n\005title\030\003 \001(\t\022\026\n\016from_thread_id\030\004 \001" +
+      "(\t\022\024\n\014from_turn_id\030\005 \001(\t\"8\n\023StartThreadR" +
+      "esponse\022!\n\006thread\030\001 \001(\0132\021.plgrpc.v1.Thre" +
+      "ad\"\230\001\n\021SubmitTurnRequest\022\022\n\nsession_id\030\001" +
+      " \001(\t\022\021\n\tthread_id\030\002 \001(\t\022\017\n\007turn_id\030\003 \001(\t" +
+      "\022#\n\005input\030\004 \001(\0132\024.plgrpc.v1.TaskInput\022&\n" +
+      "\twhen_busy\030\005 \001(\0162\023.plgrpc.v1.WhenBusy\"3\n" +
+      "\022SubmitTurnResponse\022\035\n\004turn\030\001 \001(\0132\017.plgr" +
+      "pc.v1.Turn\"v\n\021StreamTurnRequest\022\022\n\nsessi" +
+      "on_id\030\001 \001(\t\022\017\n\007turn_id\030\002 \001(\t\022\026\n\016after_se" +
+      "quence\030\003 \001(\003\022$\n\006deltas\030\004 \001(\0162\024.plgrpc.v1" +
+      ".DeltaMode\"\207\001\n\022StreamTurnResponse\022#\n\006eve" +
+      "nts\030\001 \003(\0132\023.plgrpc.v1.RunEvent\022 \n\006deltas" +
+      "\030\002 \003(\0132\020.plgrpc.v1.Delta\022*\n\010position\030\003 \001" +
+      "(\0132\030.plgrpc.v1.WatchPosition\"s\n\024Interrup" +
+      "tTurnRequest\022\022\n\nsession_id\030\001 \001(\t\022\021\n\tthre" +
+      "ad_id\030\002 \001(\t\022\017\n\007turn_id\030\003 \001(\t\022\016\n\006reason\030\004" +
+      " \001(\t\022\023\n\013clear_queue\030\005 \001(\010\"7\n\025InterruptTu" +
+      "rnResponse\022\036\n\005turns\030\001 \003(\0132\017.plgrpc.v1.Tu" +
+      "rn\"?\n\030PromoteQueuedTurnRequest\022\022\n\nsessio" +
+      "n_id\030\001 \001(\t\022\017\n\007turn_id\030\002 \001(\t\":\n\031PromoteQu" +
+      "euedTurnResponse\022\035\n\004turn\030\001 \001(\0132\017.plgrpc." +
+      "v1.Turn\">\n\027RemoveQueuedTurnRequest\022\022\n\nse" +
+      "ssion_id\030\001 \001(\t\022\017\n\007turn_id\030\002 \001(\t\"9\n\030Remov" +
+      "eQueuedTurnResponse\022\035\n\004turn\030\001 \001(\0132\017.plgr" +
+      "pc.v1.Turn\"E\n\027SubscribeSessionRequest\022\022\n" +
+      "\nsession_id\030\001 \001(\t\022\026\n\016after_position\030\002 \001(" +
+      "\003\"s\n\030SubscribeSessionResponse\022+\n\010segment" +
+      "s\030\001 \003(\0132\031.plgrpc.v1.SessionSegment\022*\n\010po" +
+      "sition\030\002 \001(\0132\030.plgrpc.v1.WatchPosition\"\217" +
+      "\001\n\016SessionSegment\022#\n\006events\030\001 \003(\0132\023.plgr" +
+      "pc.v1.RunEvent\022/\n\016session_events\030\002 \003(\0132\027" +
+      ".plgrpc.v1.SessionEvent\022\026\n\016first_positio" +
+      "n\030\003 \001(\003\022\017\n\007task_id\030\004 \001(\t\"*\n\024DeleteSessio" +
+      "nRequest\022\022\n\nsession_id\030\001 \001(\t\"\223\001\n\025DeleteS" +
+      "essionResponse\022\024\n\014thread_count\030\001 \001(\003\022\022\n\n" +
+      "turn_count\030\002 \001(\003\022\022\n\ntask_count\030\003 \001(\003\022\023\n\013" +
+      "event_count\030\004 \001(\003\022\'\n\006states\030\005 \003(\0132\027.plgr" +
+      "pc.v1.DeletedState\"+\n\014DeletedState\022\014\n\004na" +
+      "me\030\001 \001(\t\022\r\n\005count\030\002 \001(\003\"d\n\027UpdateQueuedT" +
       "urnRequest\022\022\n\nsession_id\030\001 \001(\t\022\017\n\007turn_i" +
-      "d\030\002 \001(\t\022\026\n\016after_sequence\030\003 \001(\003\022$\n\006delta" +
-      "s\030\004 \001(\0162\024.plgrpc.v1.DeltaMode\"\207\001\n\022Stream" +
-      "TurnResponse\022#\n\006events\030\001 \003(\0132\023.plgrpc.v1" +
-      ".RunEvent\022 \n\006deltas\030\002 \003(\0132\020.plgrpc.v1.De" +
-      "lta\022*\n\010position\030\003 \001(\0132\030.plgrpc.v1.WatchP" +
-      "osition\"s\n\024InterruptTurnRequest\022\022\n\nsessi" +
-      "on_id\030\001 \001(\t\022\021\n\tthread_id\030\002 \001(\t\022\017\n\007turn_i" +
-      "d\030\003 \001(\t\022\016\n\006reason\030\004 \001(\t\022\023\n\013clear_queue\030\005" +
-      " \001(\010\"7\n\025InterruptTurnResponse\022\036\n\005turns\030\001" +
-      " \003(\0132\017.plgrpc.v1.Turn\"?\n\030PromoteQueuedTu" +
-      "rnRequest\022\022\n\nsession_id\030\001 \001(\t\022\017\n\007turn_id" +
-      "\030\002 \001(\t\":\n\031PromoteQueuedTurnResponse\022\035\n\004t" +
-      "urn\030\001 \001(\0132\017.plgrpc.v1.Turn\">\n\027RemoveQueu" +
-      "edTurnRequest\022\022\n\nsession_id\030\001 \001(\t\022\017\n\007tur" +
-      "n_id\030\002 \001(\t\"9\n\030RemoveQueuedTurnResponse\022\035" +
-      "\n\004turn\030\001 \001(\0132\017.plgrpc.v1.Turn\"E\n\027Subscri" +
-      "beSessionRequest\022\022\n\nsession_id\030\001 \001(\t\022\026\n\016" +
-      "after_position\030\002 \001(\003\"s\n\030SubscribeSession" +
-      "Response\022+\n\010segments\030\001 \003(\0132\031.plgrpc.v1.S" +
-      "essionSegment\022*\n\010position\030\002 \001(\0132\030.plgrpc" +
-      ".v1.WatchPosition\"\217\001\n\016SessionSegment\022#\n\006" +
-      "events\030\001 \003(\0132\023.plgrpc.v1.RunEvent\022/\n\016ses" +
-      "sion_events\030\002 \003(\0132\027.plgrpc.v1.SessionEve" +
-      "nt\022\026\n\016first_position\030\003 \001(\003\022\017\n\007task_id\030\004 " +
-      "\001(\t2\252\007\n\016SessionService\022R\n\rCreateSession\022" +
-      "\037.plgrpc.v1.CreateSessionRequest\032 .plgrp" +
-      "c.v1.CreateSessionResponse\022R\n\rUpdateSess" +
-      "ion\022\037.plgrpc.v1.UpdateSessionRequest\032 .p" +
-      "lgrpc.v1.UpdateSessionResponse\022I\n\nGetSes" +
-      "sion\022\034.plgrpc.v1.GetSessionRequest\032\035.plg" +
-      "rpc.v1.GetSessionResponse\022O\n\014ListSession" +
-      "s\022\036.plgrpc.v1.ListSessionsRequest\032\037.plgr" +
-      "pc.v1.ListSessionsResponse\022L\n\013StartThrea" +
-      "d\022\035.plgrpc.v1.StartThreadRequest\032\036.plgrp" +
-      "c.v1.StartThreadResponse\022I\n\nSubmitTurn\022\034" +
-      ".plgrpc.v1.SubmitTurnRequest\032\035.plgrpc.v1" +
-      ".SubmitTurnResponse\022K\n\nStreamTurn\022\034.plgr" +
-      "pc.v1.StreamTurnRequest\032\035.plgrpc.v1.Stre" +
-      "amTurnResponse0\001\022R\n\rInterruptTurn\022\037.plgr" +
-      "pc.v1.InterruptTurnRequest\032 .plgrpc.v1.I" +
-      "nterruptTurnResponse\022^\n\021PromoteQueuedTur" +
-      "n\022#.plgrpc.v1.PromoteQueuedTurnRequest\032$" +
-      ".plgrpc.v1.PromoteQueuedTurnResponse\022[\n\020" +
-      "RemoveQueuedTurn\022\".plgrpc.v1.RemoveQueue" +
-      "dTurnRequest\032#.plgrpc.v1.RemoveQueuedTur" +
-      "nResponse\022]\n\020SubscribeSession\022\".plgrpc.v" +
-      "1.SubscribeSessionRequest\032#.plgrpc.v1.Su" +
-      "bscribeSessionResponse0\001Bc\n\033io.github.pr" +
-      "otolink_grpc.v1P\001ZBgithub.com/protolink-" +
-      "grpc/protolink-grpc/gen/go/plgrpc/v1;plg" +
-      "rpcv1b\006proto3"
+      "d\030\002 \001(\t\022$\n\010messages\030\003 \003(\0132\022.plgrpc.v1.Me" +
+      "ssage\"9\n\030UpdateQueuedTurnResponse\022\035\n\004tur" +
+      "n\030\001 \001(\0132\017.plgrpc.v1.Turn\"L\n\025RollbackThre" +
+      "adRequest\022\022\n\nsession_id\030\001 \001(\t\022\017\n\007turn_id" +
+      "\030\002 \001(\t\022\016\n\006reason\030\003 \001(\t\"O\n\026RollbackThread" +
+      "Response\022!\n\006thread\030\001 \001(\0132\021.plgrpc.v1.Thr" +
+      "ead\022\022\n\nturn_count\030\002 \001(\003\"L\n\023ResumeThreadR" +
+      "equest\022\022\n\nsession_id\030\001 \001(\t\022\021\n\tthread_id\030" +
+      "\002 \001(\t\022\016\n\006reason\030\003 \001(\t\"\204\001\n\024ResumeThreadRe" +
+      "sponse\022 \n\007resumed\030\001 \003(\0132\017.plgrpc.v1.Turn" +
+      "\022#\n\nopen_turns\030\002 \003(\0132\017.plgrpc.v1.Turn\022%\n" +
+      "\014waiting_turn\030\003 \001(\0132\017.plgrpc.v1.Turn\"]\n\032" +
+      "StreamRuntimeEventsRequest\022\022\n\nsession_id" +
+      "\030\001 \001(\t\022\026\n\016after_sequence\030\002 \001(\003\022\023\n\013stop_a" +
+      "t_end\030\003 \001(\010\"F\n\033StreamRuntimeEventsRespon" +
+      "se\022\'\n\006events\030\001 \003(\0132\027.plgrpc.v1.RuntimeEv" +
+      "ent\"\216\003\n\014RuntimeEvent\022\014\n\004type\030\001 \001(\t\022\020\n\010ev" +
+      "ent_id\030\002 \001(\t\022\026\n\016schema_version\030\003 \001(\t\022\020\n\010" +
+      "sequence\030\004 \001(\003\022-\n\ttimestamp\030\005 \001(\0132\032.goog" +
+      "le.protobuf.Timestamp\022\022\n\nruntime_id\030\006 \001(" +
+      "\t\022\022\n\nsession_id\030\007 \001(\t\022\021\n\tthread_id\030\010 \001(\t" +
+      "\022\017\n\007turn_id\030\t \001(\t\022\017\n\007task_id\030\n \001(\t\022\016\n\006ru" +
+      "n_id\030\013 \001(\t\022\022\n\nattempt_id\030\014 \001(\t\022\017\n\007step_i" +
+      "d\030\r \001(\t\022\024\n\014tool_call_id\030\016 \001(\t\022\021\n\taction_" +
+      "id\030\017 \001(\t\022\023\n\013artifact_id\030\020 \001(\t\022\020\n\010trace_i" +
+      "d\030\021 \001(\t\022\017\n\007span_id\030\022 \001(\t\022\022\n\nevent_json\030\023" +
+      " \001(\t2\353\n\n\016SessionService\022R\n\rCreateSession" +
+      "\022\037.plgrpc.v1.CreateSessionRequest\032 .plgr" +
+      "pc.v1.CreateSessionResponse\022R\n\rUpdateSes" +
+      "sion\022\037.plgrpc.v1.UpdateSessionRequest\032 ." +
+      "plgrpc.v1.UpdateSessionResponse\022I\n\nGetSe" +
+      "ssion\022\034.plgrpc.v1.GetSessionRequest\032\035.pl" +
+      "grpc.v1.GetSessionResponse\022O\n\014ListSessio" +
+      "ns\022\036.plgrpc.v1.ListSessionsRequest\032\037.plg" +
+      "rpc.v1.ListSessionsResponse\022R\n\rDeleteSes" +
+      "sion\022\037.plgrpc.v1.DeleteSessionRequest\032 ." +
+      "plgrpc.v1.DeleteSessionResponse\022L\n\013Start" +
+      "Thread\022\035.plgrpc.v1.StartThreadRequest\032\036." +
+      "plgrpc.v1.StartThreadResponse\022I\n\nSubmitT" +
+      "urn\022\034.plgrpc.v1.SubmitTurnRequest\032\035.plgr" +
+      "pc.v1.SubmitTurnResponse\022K\n\nStreamTurn\022\034" +
+      ".plgrpc.v1.StreamTurnRequest\032\035.plgrpc.v1" +
+      ".StreamTurnResponse0\001\022[\n\020UpdateQueuedTur" +
+      "n\022\".plgrpc.v1.UpdateQueuedTurnRequest\032#." +
+      "plgrpc.v1.UpdateQueuedTurnResponse\022U\n\016Ro" +
+      "llbackThread\022 .plgrpc.v1.RollbackThreadR" +
+      "equest\032!.plgrpc.v1.RollbackThreadRespons" +
+      "e\022O\n\014ResumeThread\022\036.plgrpc.v1.ResumeThre" +
+      "adRequest\032\037.plgrpc.v1.ResumeThreadRespon" +
+      "se\022R\n\rInterruptTurn\022\037.plgrpc.v1.Interrup" +
+      "tTurnRequest\032 .plgrpc.v1.InterruptTurnRe" +
+      "sponse\022^\n\021PromoteQueuedTurn\022#.plgrpc.v1." +
+      "PromoteQueuedTurnRequest\032$.plgrpc.v1.Pro" +
+      "moteQueuedTurnResponse\022[\n\020RemoveQueuedTu" +
+      "rn\022\".plgrpc.v1.RemoveQueuedTurnRequest\032#" +
+      ".plgrpc.v1.RemoveQueuedTurnResponse\022]\n\020S" +
+      "ubscribeSession\022\".plgrpc.v1.SubscribeSes" +
+      "sionRequest\032#.plgrpc.v1.SubscribeSession" +
+      "Response0\001\022f\n\023StreamRuntimeEvents\022%.plgr" +
+      "pc.v1.StreamRuntimeEventsRequest\032&.plgrp" +
+      "c.v1.StreamRuntimeEventsResponse0\001Bc\n\033io" +
+      ".github.protolink_grpc.v1P\001ZBgithub.com/" +
+      "protolink-grpc/protolink-grpc/gen/go/plg" +
+      "rpc/v1;plgrpcv1b\006proto3"
     };
     descriptor = com.google.protobuf.Descriptors.FileDescriptor
       .internalBuildGeneratedFileFrom(descriptorData,
         new com.google.protobuf.Descriptors.FileDescriptor[] {
+          com.google.protobuf.TimestampProto.getDescriptor(),
           io.github.protolink_grpc.v1.AgentServiceOuterClass.getDescriptor(),
           io.github.protolink_grpc.v1.Event.getDescriptor(),
           io.github.protolink_grpc.v1.SessionOuterClass.getDescriptor(),
+          io.github.protolink_grpc.v1.TaskOuterClass.getDescriptor(),
           io.github.protolink_grpc.v1.TaskInputOuterClass.getDescriptor(),
           io.github.protolink_grpc.v1.Watch.getDescriptor(),
         });
@@ -297,7 +406,7 @@ public final class SessionServiceOuterClass {
     internal_static_plgrpc_v1_StartThreadRequest_fieldAccessorTable = new
       com.google.protobuf.GeneratedMessage.FieldAccessorTable(
         internal_static_plgrpc_v1_StartThreadRequest_descriptor,
-        new java.lang.String[] { "SessionId", "ThreadId", "Title", });
+        new java.lang.String[] { "SessionId", "ThreadId", "Title", "FromThreadId", "FromTurnId", });
     internal_static_plgrpc_v1_StartThreadResponse_descriptor =
       getDescriptor().getMessageTypes().get(9);
     internal_static_plgrpc_v1_StartThreadResponse_fieldAccessorTable = new
@@ -382,10 +491,84 @@ public final class SessionServiceOuterClass {
       com.google.protobuf.GeneratedMessage.FieldAccessorTable(
         internal_static_plgrpc_v1_SessionSegment_descriptor,
         new java.lang.String[] { "Events", "SessionEvents", "FirstPosition", "TaskId", });
+    internal_static_plgrpc_v1_DeleteSessionRequest_descriptor =
+      getDescriptor().getMessageTypes().get(23);
+    internal_static_plgrpc_v1_DeleteSessionRequest_fieldAccessorTable = new
+      com.google.protobuf.GeneratedMessage.FieldAccessorTable(
+        internal_static_plgrpc_v1_DeleteSessionRequest_descriptor,
+        new java.lang.String[] { "SessionId", });
+    internal_static_plgrpc_v1_DeleteSessionResponse_descriptor =
+      getDescriptor().getMessageTypes().get(24);
+    internal_static_plgrpc_v1_DeleteSessionResponse_fieldAccessorTable = new
+      com.google.protobuf.GeneratedMessage.FieldAccessorTable(
+        internal_static_plgrpc_v1_DeleteSessionResponse_descriptor,
+        new java.lang.String[] { "ThreadCount", "TurnCount", "TaskCount", "EventCount", "States", });
+    internal_static_plgrpc_v1_DeletedState_descriptor =
+      getDescriptor().getMessageTypes().get(25);
+    internal_static_plgrpc_v1_DeletedState_fieldAccessorTable = new
+      com.google.protobuf.GeneratedMessage.FieldAccessorTable(
+        internal_static_plgrpc_v1_DeletedState_descriptor,
+        new java.lang.String[] { "Name", "Count", });
+    internal_static_plgrpc_v1_UpdateQueuedTurnRequest_descriptor =
+      getDescriptor().getMessageTypes().get(26);
+    internal_static_plgrpc_v1_UpdateQueuedTurnRequest_fieldAccessorTable = new
+      com.google.protobuf.GeneratedMessage.FieldAccessorTable(
+        internal_static_plgrpc_v1_UpdateQueuedTurnRequest_descriptor,
+        new java.lang.String[] { "SessionId", "TurnId", "Messages", });
+    internal_static_plgrpc_v1_UpdateQueuedTurnResponse_descriptor =
+      getDescriptor().getMessageTypes().get(27);
+    internal_static_plgrpc_v1_UpdateQueuedTurnResponse_fieldAccessorTable = new
+      com.google.protobuf.GeneratedMessage.FieldAccessorTable(
+        internal_static_plgrpc_v1_UpdateQueuedTurnResponse_descriptor,
+        new java.lang.String[] { "Turn", });
+    internal_static_plgrpc_v1_RollbackThreadRequest_descriptor =
+      getDescriptor().getMessageTypes().get(28);
+    internal_static_plgrpc_v1_RollbackThreadRequest_fieldAccessorTable = new
+      com.google.protobuf.GeneratedMessage.FieldAccessorTable(
+        internal_static_plgrpc_v1_RollbackThreadRequest_descriptor,
+        new java.lang.String[] { "SessionId", "TurnId", "Reason", });
+    internal_static_plgrpc_v1_RollbackThreadResponse_descriptor =
+      getDescriptor().getMessageTypes().get(29);
+    internal_static_plgrpc_v1_RollbackThreadResponse_fieldAccessorTable = new
+      com.google.protobuf.GeneratedMessage.FieldAccessorTable(
+        internal_static_plgrpc_v1_RollbackThreadResponse_descriptor,
+        new java.lang.String[] { "Thread", "TurnCount", });
+    internal_static_plgrpc_v1_ResumeThreadRequest_descriptor =
+      getDescriptor().getMessageTypes().get(30);
+    internal_static_plgrpc_v1_ResumeThreadRequest_fieldAccessorTable = new
+      com.google.protobuf.GeneratedMessage.FieldAccessorTable(
+        internal_static_plgrpc_v1_ResumeThreadRequest_descriptor,
+        new java.lang.String[] { "SessionId", "ThreadId", "Reason", });
+    internal_static_plgrpc_v1_ResumeThreadResponse_descriptor =
+      getDescriptor().getMessageTypes().get(31);
+    internal_static_plgrpc_v1_ResumeThreadResponse_fieldAccessorTable = new
+      com.google.protobuf.GeneratedMessage.FieldAccessorTable(
+        internal_static_plgrpc_v1_ResumeThreadResponse_descriptor,
+        new java.lang.String[] { "Resumed", "OpenTurns", "WaitingTurn", });
+    internal_static_plgrpc_v1_StreamRuntimeEventsRequest_descriptor =
+      getDescriptor().getMessageTypes().get(32);
+    internal_static_plgrpc_v1_StreamRuntimeEventsRequest_fieldAccessorTable = new
+      com.google.protobuf.GeneratedMessage.FieldAccessorTable(
+        internal_static_plgrpc_v1_StreamRuntimeEventsRequest_descriptor,
+        new java.lang.String[] { "SessionId", "AfterSequence", "StopAtEnd", });
+    internal_static_plgrpc_v1_StreamRuntimeEventsResponse_descriptor =
+      getDescriptor().getMessageTypes().get(33);
+    internal_static_plgrpc_v1_StreamRuntimeEventsResponse_fieldAccessorTable = new
+      com.google.protobuf.GeneratedMessage.FieldAccessorTable(
+        internal_static_plgrpc_v1_StreamRuntimeEventsResponse_descriptor,
+        new java.lang.String[] { "Events", });
+    internal_static_plgrpc_v1_RuntimeEvent_descriptor =
+      getDescriptor().getMessageTypes().get(34);
+    internal_static_plgrpc_v1_RuntimeEvent_fieldAccessorTable = new
+      com.google.protobuf.GeneratedMessage.FieldAccessorTable(
+        internal_static_plgrpc_v1_RuntimeEvent_descriptor,
+        new java.lang.String[] { "Type", "EventId", "SchemaVersion", "Sequence", "Timestamp", "RuntimeId", "SessionId", "ThreadId", "TurnId", "TaskId", "RunId", "AttemptId", "StepId", "ToolCallId", "ActionId", "ArtifactId", "TraceId", "SpanId", "EventJson", });
     descriptor.resolveAllFeaturesImmutable();
+    com.google.protobuf.TimestampProto.getDescriptor();
     io.github.protolink_grpc.v1.AgentServiceOuterClass.getDescriptor();
     io.github.protolink_grpc.v1.Event.getDescriptor();
     io.github.protolink_grpc.v1.SessionOuterClass.getDescriptor();
+    io.github.protolink_grpc.v1.TaskOuterClass.getDescriptor();
     io.github.protolink_grpc.v1.TaskInputOuterClass.getDescriptor();
     io.github.protolink_grpc.v1.Watch.getDescriptor();
   }

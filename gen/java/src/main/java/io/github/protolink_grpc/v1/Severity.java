@@ -7,7 +7,8 @@ package io.github.protolink_grpc.v1;
 
 /**
  * <pre>
- * Severity is the importance of an event for display and logs. Open: later versions may add values; an unknown value is read as info.
+ * Severity is the importance of an event for display and logs. Open: later versions may add values; an unknown value is read as
+ * info.
  * </pre>
  *
  * Protobuf enum {@code plgrpc.v1.Severity}

@@ -35,6 +35,8 @@ private static final long serialVersionUID = 0L;
     sessionId_ = "";
     threadId_ = "";
     title_ = "";
+    fromThreadId_ = "";
+    fromTurnId_ = "";
   }
 
   public static final com.google.protobuf.Descriptors.Descriptor
@@ -191,6 +193,100 @@ private static final long serialVersionUID = 0L;
     }
   }
 
+  public static final int FROM_THREAD_ID_FIELD_NUMBER = 4;
+  @SuppressWarnings("serial")
+  private volatile java.lang.Object fromThreadId_ = "";
+  /**
+   * <pre>
+   * Thread of the same session to branch from. Set by the caller. Empty means an empty conversation.
+   * </pre>
+   *
+   * <code>string from_thread_id = 4;</code>
+   * @return The fromThreadId.
+   */
+  @java.lang.Override
+  public java.lang.String getFromThreadId() {
+    java.lang.Object ref = fromThreadId_;
+    if (ref instanceof java.lang.String) {
+      return (java.lang.String) ref;
+    } else {
+      com.google.protobuf.ByteString bs = 
+          (com.google.protobuf.ByteString) ref;
+      java.lang.String s = bs.toStringUtf8();
+      fromThreadId_ = s;
+      return s;
+    }
+  }
+  /**
+   * <pre>
+   * Thread of the same session to branch from. Set by the caller. Empty means an empty conversation.
+   * </pre>
+   *
+   * <code>string from_thread_id = 4;</code>
+   * @return The bytes for fromThreadId.
+   */
+  @java.lang.Override
+  public com.google.protobuf.ByteString
+      getFromThreadIdBytes() {
+    java.lang.Object ref = fromThreadId_;
+    if (ref instanceof java.lang.String) {
+      com.google.protobuf.ByteString b = 
+          com.google.protobuf.ByteString.copyFromUtf8(
+              (java.lang.String) ref);
+      fromThreadId_ = b;
+      return b;
+    } else {
+      return (com.google.protobuf.ByteString) ref;
+    }
+  }
+
+  public static final int FROM_TURN_ID_FIELD_NUMBER = 5;
+  @SuppressWarnings("serial")
+  private volatile java.lang.Object fromTurnId_ = "";
+  /**
+   * <pre>
+   * Last turn of that thread to include. Set by the caller. Empty means the last turn that has ended.
+   * </pre>
+   *
+   * <code>string from_turn_id = 5;</code>
+   * @return The fromTurnId.
+   */
+  @java.lang.Override
+  public java.lang.String getFromTurnId() {
+    java.lang.Object ref = fromTurnId_;
+    if (ref instanceof java.lang.String) {
+      return (java.lang.String) ref;
+    } else {
+      com.google.protobuf.ByteString bs = 
+          (com.google.protobuf.ByteString) ref;
+      java.lang.String s = bs.toStringUtf8();
+      fromTurnId_ = s;
+      return s;
+    }
+  }
+  /**
+   * <pre>
+   * Last turn of that thread to include. Set by the caller. Empty means the last turn that has ended.
+   * </pre>
+   *
+   * <code>string from_turn_id = 5;</code>
+   * @return The bytes for fromTurnId.
+   */
+  @java.lang.Override
+  public com.google.protobuf.ByteString
+      getFromTurnIdBytes() {
+    java.lang.Object ref = fromTurnId_;
+    if (ref instanceof java.lang.String) {
+      com.google.protobuf.ByteString b = 
+          com.google.protobuf.ByteString.copyFromUtf8(
+              (java.lang.String) ref);
+      fromTurnId_ = b;
+      return b;
+    } else {
+      return (com.google.protobuf.ByteString) ref;
+    }
+  }
+
   private byte memoizedIsInitialized = -1;
   @java.lang.Override
   public final boolean isInitialized() {
@@ -214,6 +310,12 @@ private static final long serialVersionUID = 0L;
     if (!com.google.protobuf.GeneratedMessage.isStringEmpty(title_)) {
       com.google.protobuf.GeneratedMessage.writeString(output, 3, title_);
     }
+    if (!com.google.protobuf.GeneratedMessage.isStringEmpty(fromThreadId_)) {
+      com.google.protobuf.GeneratedMessage.writeString(output, 4, fromThreadId_);
+    }
+    if (!com.google.protobuf.GeneratedMessage.isStringEmpty(fromTurnId_)) {
+      com.google.protobuf.GeneratedMessage.writeString(output, 5, fromTurnId_);
+    }
     getUnknownFields().writeTo(output);
   }
 
@@ -231,6 +333,12 @@ private static final long serialVersionUID = 0L;
     }
     if (!com.google.protobuf.GeneratedMessage.isStringEmpty(title_)) {
       size += com.google.protobuf.GeneratedMessage.computeStringSize(3, title_);
+    }
+    if (!com.google.protobuf.GeneratedMessage.isStringEmpty(fromThreadId_)) {
+      size += com.google.protobuf.GeneratedMessage.computeStringSize(4, fromThreadId_);
+    }
+    if (!com.google.protobuf.GeneratedMessage.isStringEmpty(fromTurnId_)) {
+      size += com.google.protobuf.GeneratedMessage.computeStringSize(5, fromTurnId_);
     }
     size += getUnknownFields().getSerializedSize();
     memoizedSize = size;
@@ -253,6 +361,10 @@ private static final long serialVersionUID = 0L;
         .equals(other.getThreadId())) return false;
     if (!getTitle()
         .equals(other.getTitle())) return false;
+    if (!getFromThreadId()
+        .equals(other.getFromThreadId())) return false;
+    if (!getFromTurnId()
+        .equals(other.getFromTurnId())) return false;
     if (!getUnknownFields().equals(other.getUnknownFields())) return false;
     return true;
   }
@@ -270,6 +382,10 @@ private static final long serialVersionUID = 0L;
     hash = (53 * hash) + getThreadId().hashCode();
     hash = (37 * hash) + TITLE_FIELD_NUMBER;
     hash = (53 * hash) + getTitle().hashCode();
+    hash = (37 * hash) + FROM_THREAD_ID_FIELD_NUMBER;
+    hash = (53 * hash) + getFromThreadId().hashCode();
+    hash = (37 * hash) + FROM_TURN_ID_FIELD_NUMBER;
+    hash = (53 * hash) + getFromTurnId().hashCode();
     hash = (29 * hash) + getUnknownFields().hashCode();
     memoizedHashCode = hash;
     return hash;
@@ -408,6 +524,8 @@ private static final long serialVersionUID = 0L;
       sessionId_ = "";
       threadId_ = "";
       title_ = "";
+      fromThreadId_ = "";
+      fromTurnId_ = "";
       return this;
     }
 
@@ -450,6 +568,12 @@ private static final long serialVersionUID = 0L;
       if (((from_bitField0_ & 0x00000004) != 0)) {
         result.title_ = title_;
       }
+      if (((from_bitField0_ & 0x00000008) != 0)) {
+        result.fromThreadId_ = fromThreadId_;
+      }
+      if (((from_bitField0_ & 0x00000010) != 0)) {
+        result.fromTurnId_ = fromTurnId_;
+      }
     }
 
     @java.lang.Override
@@ -477,6 +601,16 @@ private static final long serialVersionUID = 0L;
       if (!other.getTitle().isEmpty()) {
         title_ = other.title_;
         bitField0_ |= 0x00000004;
+        onChanged();
+      }
+      if (!other.getFromThreadId().isEmpty()) {
+        fromThreadId_ = other.fromThreadId_;
+        bitField0_ |= 0x00000008;
+        onChanged();
+      }
+      if (!other.getFromTurnId().isEmpty()) {
+        fromTurnId_ = other.fromTurnId_;
+        bitField0_ |= 0x00000010;
         onChanged();
       }
       this.mergeUnknownFields(other.getUnknownFields());
@@ -520,6 +654,16 @@ private static final long serialVersionUID = 0L;
               bitField0_ |= 0x00000004;
               break;
             } // case 26
+            case 34: {
+              fromThreadId_ = input.readStringRequireUtf8();
+              bitField0_ |= 0x00000008;
+              break;
+            } // case 34
+            case 42: {
+              fromTurnId_ = input.readStringRequireUtf8();
+              bitField0_ |= 0x00000010;
+              break;
+            } // case 42
             default: {
               if (!super.parseUnknownField(input, extensionRegistry, tag)) {
                 done = true; // was an endgroup tag
@@ -809,6 +953,190 @@ private static final long serialVersionUID = 0L;
       checkByteStringIsUtf8(value);
       title_ = value;
       bitField0_ |= 0x00000004;
+      onChanged();
+      return this;
+    }
+
+    private java.lang.Object fromThreadId_ = "";
+    /**
+     * <pre>
+     * Thread of the same session to branch from. Set by the caller. Empty means an empty conversation.
+     * </pre>
+     *
+     * <code>string from_thread_id = 4;</code>
+     * @return The fromThreadId.
+     */
+    public java.lang.String getFromThreadId() {
+      java.lang.Object ref = fromThreadId_;
+      if (!(ref instanceof java.lang.String)) {
+        com.google.protobuf.ByteString bs =
+            (com.google.protobuf.ByteString) ref;
+        java.lang.String s = bs.toStringUtf8();
+        fromThreadId_ = s;
+        return s;
+      } else {
+        return (java.lang.String) ref;
+      }
+    }
+    /**
+     * <pre>
+     * Thread of the same session to branch from. Set by the caller. Empty means an empty conversation.
+     * </pre>
+     *
+     * <code>string from_thread_id = 4;</code>
+     * @return The bytes for fromThreadId.
+     */
+    public com.google.protobuf.ByteString
+        getFromThreadIdBytes() {
+      java.lang.Object ref = fromThreadId_;
+      if (ref instanceof String) {
+        com.google.protobuf.ByteString b = 
+            com.google.protobuf.ByteString.copyFromUtf8(
+                (java.lang.String) ref);
+        fromThreadId_ = b;
+        return b;
+      } else {
+        return (com.google.protobuf.ByteString) ref;
+      }
+    }
+    /**
+     * <pre>
+     * Thread of the same session to branch from. Set by the caller. Empty means an empty conversation.
+     * </pre>
+     *
+     * <code>string from_thread_id = 4;</code>
+     * @param value The fromThreadId to set.
+     * @return This builder for chaining.
+     */
+    public Builder setFromThreadId(
+        java.lang.String value) {
+      if (value == null) { throw new NullPointerException(); }
+      fromThreadId_ = value;
+      bitField0_ |= 0x00000008;
+      onChanged();
+      return this;
+    }
+    /**
+     * <pre>
+     * Thread of the same session to branch from. Set by the caller. Empty means an empty conversation.
+     * </pre>
+     *
+     * <code>string from_thread_id = 4;</code>
+     * @return This builder for chaining.
+     */
+    public Builder clearFromThreadId() {
+      fromThreadId_ = getDefaultInstance().getFromThreadId();
+      bitField0_ = (bitField0_ & ~0x00000008);
+      onChanged();
+      return this;
+    }
+    /**
+     * <pre>
+     * Thread of the same session to branch from. Set by the caller. Empty means an empty conversation.
+     * </pre>
+     *
+     * <code>string from_thread_id = 4;</code>
+     * @param value The bytes for fromThreadId to set.
+     * @return This builder for chaining.
+     */
+    public Builder setFromThreadIdBytes(
+        com.google.protobuf.ByteString value) {
+      if (value == null) { throw new NullPointerException(); }
+      checkByteStringIsUtf8(value);
+      fromThreadId_ = value;
+      bitField0_ |= 0x00000008;
+      onChanged();
+      return this;
+    }
+
+    private java.lang.Object fromTurnId_ = "";
+    /**
+     * <pre>
+     * Last turn of that thread to include. Set by the caller. Empty means the last turn that has ended.
+     * </pre>
+     *
+     * <code>string from_turn_id = 5;</code>
+     * @return The fromTurnId.
+     */
+    public java.lang.String getFromTurnId() {
+      java.lang.Object ref = fromTurnId_;
+      if (!(ref instanceof java.lang.String)) {
+        com.google.protobuf.ByteString bs =
+            (com.google.protobuf.ByteString) ref;
+        java.lang.String s = bs.toStringUtf8();
+        fromTurnId_ = s;
+        return s;
+      } else {
+        return (java.lang.String) ref;
+      }
+    }
+    /**
+     * <pre>
+     * Last turn of that thread to include. Set by the caller. Empty means the last turn that has ended.
+     * </pre>
+     *
+     * <code>string from_turn_id = 5;</code>
+     * @return The bytes for fromTurnId.
+     */
+    public com.google.protobuf.ByteString
+        getFromTurnIdBytes() {
+      java.lang.Object ref = fromTurnId_;
+      if (ref instanceof String) {
+        com.google.protobuf.ByteString b = 
+            com.google.protobuf.ByteString.copyFromUtf8(
+                (java.lang.String) ref);
+        fromTurnId_ = b;
+        return b;
+      } else {
+        return (com.google.protobuf.ByteString) ref;
+      }
+    }
+    /**
+     * <pre>
+     * Last turn of that thread to include. Set by the caller. Empty means the last turn that has ended.
+     * </pre>
+     *
+     * <code>string from_turn_id = 5;</code>
+     * @param value The fromTurnId to set.
+     * @return This builder for chaining.
+     */
+    public Builder setFromTurnId(
+        java.lang.String value) {
+      if (value == null) { throw new NullPointerException(); }
+      fromTurnId_ = value;
+      bitField0_ |= 0x00000010;
+      onChanged();
+      return this;
+    }
+    /**
+     * <pre>
+     * Last turn of that thread to include. Set by the caller. Empty means the last turn that has ended.
+     * </pre>
+     *
+     * <code>string from_turn_id = 5;</code>
+     * @return This builder for chaining.
+     */
+    public Builder clearFromTurnId() {
+      fromTurnId_ = getDefaultInstance().getFromTurnId();
+      bitField0_ = (bitField0_ & ~0x00000010);
+      onChanged();
+      return this;
+    }
+    /**
+     * <pre>
+     * Last turn of that thread to include. Set by the caller. Empty means the last turn that has ended.
+     * </pre>
+     *
+     * <code>string from_turn_id = 5;</code>
+     * @param value The bytes for fromTurnId to set.
+     * @return This builder for chaining.
+     */
+    public Builder setFromTurnIdBytes(
+        com.google.protobuf.ByteString value) {
+      if (value == null) { throw new NullPointerException(); }
+      checkByteStringIsUtf8(value);
+      fromTurnId_ = value;
+      bitField0_ |= 0x00000010;
       onChanged();
       return this;
     }

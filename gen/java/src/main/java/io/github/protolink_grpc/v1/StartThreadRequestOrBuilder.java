@@ -69,4 +69,44 @@ public interface StartThreadRequestOrBuilder extends
    */
   com.google.protobuf.ByteString
       getTitleBytes();
+
+  /**
+   * <pre>
+   * Thread of the same session to branch from. Set by the caller. Empty means an empty conversation.
+   * </pre>
+   *
+   * <code>string from_thread_id = 4;</code>
+   * @return The fromThreadId.
+   */
+  java.lang.String getFromThreadId();
+  /**
+   * <pre>
+   * Thread of the same session to branch from. Set by the caller. Empty means an empty conversation.
+   * </pre>
+   *
+   * <code>string from_thread_id = 4;</code>
+   * @return The bytes for fromThreadId.
+   */
+  com.google.protobuf.ByteString
+      getFromThreadIdBytes();
+
+  /**
+   * <pre>
+   * Last turn of that thread to include. Set by the caller. Empty means the last turn that has ended.
+   * </pre>
+   *
+   * <code>string from_turn_id = 5;</code>
+   * @return The fromTurnId.
+   */
+  java.lang.String getFromTurnId();
+  /**
+   * <pre>
+   * Last turn of that thread to include. Set by the caller. Empty means the last turn that has ended.
+   * </pre>
+   *
+   * <code>string from_turn_id = 5;</code>
+   * @return The bytes for fromTurnId.
+   */
+  com.google.protobuf.ByteString
+      getFromTurnIdBytes();
 }

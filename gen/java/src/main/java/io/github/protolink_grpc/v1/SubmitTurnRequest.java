@@ -151,8 +151,8 @@ private static final long serialVersionUID = 0L;
   private volatile java.lang.Object turnId_ = "";
   /**
    * <pre>
-   * Id of the turn, and its idempotency key. 1 to 128 bytes, printable. Set by the caller. Empty means that the server generates it,
-   * and that a repetition is another turn.
+   * Id of the turn, and its idempotency key. 1 to 128 bytes, printable. Set by the caller. Empty means that the server generates
+   * it, and that a repetition is another turn.
    * </pre>
    *
    * <code>string turn_id = 3;</code>
@@ -173,8 +173,8 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Id of the turn, and its idempotency key. 1 to 128 bytes, printable. Set by the caller. Empty means that the server generates it,
-   * and that a repetition is another turn.
+   * Id of the turn, and its idempotency key. 1 to 128 bytes, printable. Set by the caller. Empty means that the server generates
+   * it, and that a repetition is another turn.
    * </pre>
    *
    * <code>string turn_id = 3;</code>
@@ -859,8 +859,8 @@ private static final long serialVersionUID = 0L;
     private java.lang.Object turnId_ = "";
     /**
      * <pre>
-     * Id of the turn, and its idempotency key. 1 to 128 bytes, printable. Set by the caller. Empty means that the server generates it,
-     * and that a repetition is another turn.
+     * Id of the turn, and its idempotency key. 1 to 128 bytes, printable. Set by the caller. Empty means that the server generates
+     * it, and that a repetition is another turn.
      * </pre>
      *
      * <code>string turn_id = 3;</code>
@@ -880,8 +880,8 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Id of the turn, and its idempotency key. 1 to 128 bytes, printable. Set by the caller. Empty means that the server generates it,
-     * and that a repetition is another turn.
+     * Id of the turn, and its idempotency key. 1 to 128 bytes, printable. Set by the caller. Empty means that the server generates
+     * it, and that a repetition is another turn.
      * </pre>
      *
      * <code>string turn_id = 3;</code>
@@ -902,8 +902,8 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Id of the turn, and its idempotency key. 1 to 128 bytes, printable. Set by the caller. Empty means that the server generates it,
-     * and that a repetition is another turn.
+     * Id of the turn, and its idempotency key. 1 to 128 bytes, printable. Set by the caller. Empty means that the server generates
+     * it, and that a repetition is another turn.
      * </pre>
      *
      * <code>string turn_id = 3;</code>
@@ -920,8 +920,8 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Id of the turn, and its idempotency key. 1 to 128 bytes, printable. Set by the caller. Empty means that the server generates it,
-     * and that a repetition is another turn.
+     * Id of the turn, and its idempotency key. 1 to 128 bytes, printable. Set by the caller. Empty means that the server generates
+     * it, and that a repetition is another turn.
      * </pre>
      *
      * <code>string turn_id = 3;</code>
@@ -935,8 +935,8 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Id of the turn, and its idempotency key. 1 to 128 bytes, printable. Set by the caller. Empty means that the server generates it,
-     * and that a repetition is another turn.
+     * Id of the turn, and its idempotency key. 1 to 128 bytes, printable. Set by the caller. Empty means that the server generates
+     * it, and that a repetition is another turn.
      * </pre>
      *
      * <code>string turn_id = 3;</code>

@@ -52,8 +52,8 @@ public interface SubmitTurnRequestOrBuilder extends
 
   /**
    * <pre>
-   * Id of the turn, and its idempotency key. 1 to 128 bytes, printable. Set by the caller. Empty means that the server generates it,
-   * and that a repetition is another turn.
+   * Id of the turn, and its idempotency key. 1 to 128 bytes, printable. Set by the caller. Empty means that the server generates
+   * it, and that a repetition is another turn.
    * </pre>
    *
    * <code>string turn_id = 3;</code>
@@ -62,8 +62,8 @@ public interface SubmitTurnRequestOrBuilder extends
   java.lang.String getTurnId();
   /**
    * <pre>
-   * Id of the turn, and its idempotency key. 1 to 128 bytes, printable. Set by the caller. Empty means that the server generates it,
-   * and that a repetition is another turn.
+   * Id of the turn, and its idempotency key. 1 to 128 bytes, printable. Set by the caller. Empty means that the server generates
+   * it, and that a repetition is another turn.
    * </pre>
    *
    * <code>string turn_id = 3;</code>

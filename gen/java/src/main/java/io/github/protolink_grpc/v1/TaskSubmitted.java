@@ -232,6 +232,21 @@ private static final long serialVersionUID = 0L;
     }
   }
 
+  public static final int DRAFT_FIELD_NUMBER = 5;
+  private boolean draft_ = false;
+  /**
+   * <pre>
+   * Whether the task is a draft: nothing begins before StartTask. Set by the caller of CreateTask.
+   * </pre>
+   *
+   * <code>bool draft = 5;</code>
+   * @return The draft.
+   */
+  @java.lang.Override
+  public boolean getDraft() {
+    return draft_;
+  }
+
   private byte memoizedIsInitialized = -1;
   @java.lang.Override
   public final boolean isInitialized() {
@@ -258,6 +273,9 @@ private static final long serialVersionUID = 0L;
     if (!com.google.protobuf.GeneratedMessage.isStringEmpty(threadId_)) {
       com.google.protobuf.GeneratedMessage.writeString(output, 4, threadId_);
     }
+    if (draft_ != false) {
+      output.writeBool(5, draft_);
+    }
     getUnknownFields().writeTo(output);
   }
 
@@ -279,6 +297,10 @@ private static final long serialVersionUID = 0L;
     }
     if (!com.google.protobuf.GeneratedMessage.isStringEmpty(threadId_)) {
       size += com.google.protobuf.GeneratedMessage.computeStringSize(4, threadId_);
+    }
+    if (draft_ != false) {
+      size += com.google.protobuf.CodedOutputStream
+        .computeBoolSize(5, draft_);
     }
     size += getUnknownFields().getSerializedSize();
     memoizedSize = size;
@@ -306,6 +328,8 @@ private static final long serialVersionUID = 0L;
         .equals(other.getRequestId())) return false;
     if (!getThreadId()
         .equals(other.getThreadId())) return false;
+    if (getDraft()
+        != other.getDraft()) return false;
     if (!getUnknownFields().equals(other.getUnknownFields())) return false;
     return true;
   }
@@ -327,6 +351,9 @@ private static final long serialVersionUID = 0L;
     hash = (53 * hash) + getRequestId().hashCode();
     hash = (37 * hash) + THREAD_ID_FIELD_NUMBER;
     hash = (53 * hash) + getThreadId().hashCode();
+    hash = (37 * hash) + DRAFT_FIELD_NUMBER;
+    hash = (53 * hash) + com.google.protobuf.Internal.hashBoolean(
+        getDraft());
     hash = (29 * hash) + getUnknownFields().hashCode();
     memoizedHashCode = hash;
     return hash;
@@ -476,6 +503,7 @@ private static final long serialVersionUID = 0L;
       principal_ = "";
       requestId_ = "";
       threadId_ = "";
+      draft_ = false;
       return this;
     }
 
@@ -525,6 +553,9 @@ private static final long serialVersionUID = 0L;
       if (((from_bitField0_ & 0x00000008) != 0)) {
         result.threadId_ = threadId_;
       }
+      if (((from_bitField0_ & 0x00000010) != 0)) {
+        result.draft_ = draft_;
+      }
       result.bitField0_ |= to_bitField0_;
     }
 
@@ -557,6 +588,9 @@ private static final long serialVersionUID = 0L;
         threadId_ = other.threadId_;
         bitField0_ |= 0x00000008;
         onChanged();
+      }
+      if (other.getDraft() != false) {
+        setDraft(other.getDraft());
       }
       this.mergeUnknownFields(other.getUnknownFields());
       onChanged();
@@ -606,6 +640,11 @@ private static final long serialVersionUID = 0L;
               bitField0_ |= 0x00000008;
               break;
             } // case 34
+            case 40: {
+              draft_ = input.readBool();
+              bitField0_ |= 0x00000010;
+              break;
+            } // case 40
             default: {
               if (!super.parseUnknownField(input, extensionRegistry, tag)) {
                 done = true; // was an endgroup tag
@@ -1057,6 +1096,50 @@ private static final long serialVersionUID = 0L;
       checkByteStringIsUtf8(value);
       threadId_ = value;
       bitField0_ |= 0x00000008;
+      onChanged();
+      return this;
+    }
+
+    private boolean draft_ ;
+    /**
+     * <pre>
+     * Whether the task is a draft: nothing begins before StartTask. Set by the caller of CreateTask.
+     * </pre>
+     *
+     * <code>bool draft = 5;</code>
+     * @return The draft.
+     */
+    @java.lang.Override
+    public boolean getDraft() {
+      return draft_;
+    }
+    /**
+     * <pre>
+     * Whether the task is a draft: nothing begins before StartTask. Set by the caller of CreateTask.
+     * </pre>
+     *
+     * <code>bool draft = 5;</code>
+     * @param value The draft to set.
+     * @return This builder for chaining.
+     */
+    public Builder setDraft(boolean value) {
+
+      draft_ = value;
+      bitField0_ |= 0x00000010;
+      onChanged();
+      return this;
+    }
+    /**
+     * <pre>
+     * Whether the task is a draft: nothing begins before StartTask. Set by the caller of CreateTask.
+     * </pre>
+     *
+     * <code>bool draft = 5;</code>
+     * @return This builder for chaining.
+     */
+    public Builder clearDraft() {
+      bitField0_ = (bitField0_ & ~0x00000010);
+      draft_ = false;
       onChanged();
       return this;
     }

@@ -98,4 +98,14 @@ public interface TaskSubmittedOrBuilder extends
    */
   com.google.protobuf.ByteString
       getThreadIdBytes();
+
+  /**
+   * <pre>
+   * Whether the task is a draft: nothing begins before StartTask. Set by the caller of CreateTask.
+   * </pre>
+   *
+   * <code>bool draft = 5;</code>
+   * @return The draft.
+   */
+  boolean getDraft();
 }

@@ -8,7 +8,7 @@ package io.github.protolink_grpc.v1;
 /**
  * <pre>
  * Thread is an ordered part of a session: its turns run one after the other, unless they were submitted to run beside others.
- * Next free number: 4.
+ * Next free number: 7.
  * </pre>
  *
  * Protobuf type {@code plgrpc.v1.Thread}
@@ -35,6 +35,8 @@ private static final long serialVersionUID = 0L;
   private Thread() {
     threadId_ = "";
     title_ = "";
+    fromThreadId_ = "";
+    fromTurnId_ = "";
   }
 
   public static final com.google.protobuf.Descriptors.Descriptor
@@ -183,6 +185,115 @@ private static final long serialVersionUID = 0L;
     return createTime_ == null ? com.google.protobuf.Timestamp.getDefaultInstance() : createTime_;
   }
 
+  public static final int FROM_THREAD_ID_FIELD_NUMBER = 4;
+  @SuppressWarnings("serial")
+  private volatile java.lang.Object fromThreadId_ = "";
+  /**
+   * <pre>
+   * Thread that it is a branch of. Empty means that it began with an empty conversation.
+   * </pre>
+   *
+   * <code>string from_thread_id = 4;</code>
+   * @return The fromThreadId.
+   */
+  @java.lang.Override
+  public java.lang.String getFromThreadId() {
+    java.lang.Object ref = fromThreadId_;
+    if (ref instanceof java.lang.String) {
+      return (java.lang.String) ref;
+    } else {
+      com.google.protobuf.ByteString bs = 
+          (com.google.protobuf.ByteString) ref;
+      java.lang.String s = bs.toStringUtf8();
+      fromThreadId_ = s;
+      return s;
+    }
+  }
+  /**
+   * <pre>
+   * Thread that it is a branch of. Empty means that it began with an empty conversation.
+   * </pre>
+   *
+   * <code>string from_thread_id = 4;</code>
+   * @return The bytes for fromThreadId.
+   */
+  @java.lang.Override
+  public com.google.protobuf.ByteString
+      getFromThreadIdBytes() {
+    java.lang.Object ref = fromThreadId_;
+    if (ref instanceof java.lang.String) {
+      com.google.protobuf.ByteString b = 
+          com.google.protobuf.ByteString.copyFromUtf8(
+              (java.lang.String) ref);
+      fromThreadId_ = b;
+      return b;
+    } else {
+      return (com.google.protobuf.ByteString) ref;
+    }
+  }
+
+  public static final int FROM_TURN_ID_FIELD_NUMBER = 5;
+  @SuppressWarnings("serial")
+  private volatile java.lang.Object fromTurnId_ = "";
+  /**
+   * <pre>
+   * Last turn of that thread whose conversation it has. Empty with `from_thread_id` means all turns at the time of the branch.
+   * </pre>
+   *
+   * <code>string from_turn_id = 5;</code>
+   * @return The fromTurnId.
+   */
+  @java.lang.Override
+  public java.lang.String getFromTurnId() {
+    java.lang.Object ref = fromTurnId_;
+    if (ref instanceof java.lang.String) {
+      return (java.lang.String) ref;
+    } else {
+      com.google.protobuf.ByteString bs = 
+          (com.google.protobuf.ByteString) ref;
+      java.lang.String s = bs.toStringUtf8();
+      fromTurnId_ = s;
+      return s;
+    }
+  }
+  /**
+   * <pre>
+   * Last turn of that thread whose conversation it has. Empty with `from_thread_id` means all turns at the time of the branch.
+   * </pre>
+   *
+   * <code>string from_turn_id = 5;</code>
+   * @return The bytes for fromTurnId.
+   */
+  @java.lang.Override
+  public com.google.protobuf.ByteString
+      getFromTurnIdBytes() {
+    java.lang.Object ref = fromTurnId_;
+    if (ref instanceof java.lang.String) {
+      com.google.protobuf.ByteString b = 
+          com.google.protobuf.ByteString.copyFromUtf8(
+              (java.lang.String) ref);
+      fromTurnId_ = b;
+      return b;
+    } else {
+      return (com.google.protobuf.ByteString) ref;
+    }
+  }
+
+  public static final int ROLLBACK_COUNT_FIELD_NUMBER = 6;
+  private int rollbackCount_ = 0;
+  /**
+   * <pre>
+   * Number of rollbacks so far.
+   * </pre>
+   *
+   * <code>int32 rollback_count = 6;</code>
+   * @return The rollbackCount.
+   */
+  @java.lang.Override
+  public int getRollbackCount() {
+    return rollbackCount_;
+  }
+
   private byte memoizedIsInitialized = -1;
   @java.lang.Override
   public final boolean isInitialized() {
@@ -206,6 +317,15 @@ private static final long serialVersionUID = 0L;
     if (((bitField0_ & 0x00000001) != 0)) {
       output.writeMessage(3, getCreateTime());
     }
+    if (!com.google.protobuf.GeneratedMessage.isStringEmpty(fromThreadId_)) {
+      com.google.protobuf.GeneratedMessage.writeString(output, 4, fromThreadId_);
+    }
+    if (!com.google.protobuf.GeneratedMessage.isStringEmpty(fromTurnId_)) {
+      com.google.protobuf.GeneratedMessage.writeString(output, 5, fromTurnId_);
+    }
+    if (rollbackCount_ != 0) {
+      output.writeInt32(6, rollbackCount_);
+    }
     getUnknownFields().writeTo(output);
   }
 
@@ -224,6 +344,16 @@ private static final long serialVersionUID = 0L;
     if (((bitField0_ & 0x00000001) != 0)) {
       size += com.google.protobuf.CodedOutputStream
         .computeMessageSize(3, getCreateTime());
+    }
+    if (!com.google.protobuf.GeneratedMessage.isStringEmpty(fromThreadId_)) {
+      size += com.google.protobuf.GeneratedMessage.computeStringSize(4, fromThreadId_);
+    }
+    if (!com.google.protobuf.GeneratedMessage.isStringEmpty(fromTurnId_)) {
+      size += com.google.protobuf.GeneratedMessage.computeStringSize(5, fromTurnId_);
+    }
+    if (rollbackCount_ != 0) {
+      size += com.google.protobuf.CodedOutputStream
+        .computeInt32Size(6, rollbackCount_);
     }
     size += getUnknownFields().getSerializedSize();
     memoizedSize = size;
@@ -249,6 +379,12 @@ private static final long serialVersionUID = 0L;
       if (!getCreateTime()
           .equals(other.getCreateTime())) return false;
     }
+    if (!getFromThreadId()
+        .equals(other.getFromThreadId())) return false;
+    if (!getFromTurnId()
+        .equals(other.getFromTurnId())) return false;
+    if (getRollbackCount()
+        != other.getRollbackCount()) return false;
     if (!getUnknownFields().equals(other.getUnknownFields())) return false;
     return true;
   }
@@ -268,6 +404,12 @@ private static final long serialVersionUID = 0L;
       hash = (37 * hash) + CREATE_TIME_FIELD_NUMBER;
       hash = (53 * hash) + getCreateTime().hashCode();
     }
+    hash = (37 * hash) + FROM_THREAD_ID_FIELD_NUMBER;
+    hash = (53 * hash) + getFromThreadId().hashCode();
+    hash = (37 * hash) + FROM_TURN_ID_FIELD_NUMBER;
+    hash = (53 * hash) + getFromTurnId().hashCode();
+    hash = (37 * hash) + ROLLBACK_COUNT_FIELD_NUMBER;
+    hash = (53 * hash) + getRollbackCount();
     hash = (29 * hash) + getUnknownFields().hashCode();
     memoizedHashCode = hash;
     return hash;
@@ -368,7 +510,7 @@ private static final long serialVersionUID = 0L;
   /**
    * <pre>
    * Thread is an ordered part of a session: its turns run one after the other, unless they were submitted to run beside others.
-   * Next free number: 4.
+   * Next free number: 7.
    * </pre>
    *
    * Protobuf type {@code plgrpc.v1.Thread}
@@ -417,6 +559,9 @@ private static final long serialVersionUID = 0L;
         createTimeBuilder_.dispose();
         createTimeBuilder_ = null;
       }
+      fromThreadId_ = "";
+      fromTurnId_ = "";
+      rollbackCount_ = 0;
       return this;
     }
 
@@ -463,6 +608,15 @@ private static final long serialVersionUID = 0L;
             : createTimeBuilder_.build();
         to_bitField0_ |= 0x00000001;
       }
+      if (((from_bitField0_ & 0x00000008) != 0)) {
+        result.fromThreadId_ = fromThreadId_;
+      }
+      if (((from_bitField0_ & 0x00000010) != 0)) {
+        result.fromTurnId_ = fromTurnId_;
+      }
+      if (((from_bitField0_ & 0x00000020) != 0)) {
+        result.rollbackCount_ = rollbackCount_;
+      }
       result.bitField0_ |= to_bitField0_;
     }
 
@@ -490,6 +644,19 @@ private static final long serialVersionUID = 0L;
       }
       if (other.hasCreateTime()) {
         mergeCreateTime(other.getCreateTime());
+      }
+      if (!other.getFromThreadId().isEmpty()) {
+        fromThreadId_ = other.fromThreadId_;
+        bitField0_ |= 0x00000008;
+        onChanged();
+      }
+      if (!other.getFromTurnId().isEmpty()) {
+        fromTurnId_ = other.fromTurnId_;
+        bitField0_ |= 0x00000010;
+        onChanged();
+      }
+      if (other.getRollbackCount() != 0) {
+        setRollbackCount(other.getRollbackCount());
       }
       this.mergeUnknownFields(other.getUnknownFields());
       onChanged();
@@ -534,6 +701,21 @@ private static final long serialVersionUID = 0L;
               bitField0_ |= 0x00000004;
               break;
             } // case 26
+            case 34: {
+              fromThreadId_ = input.readStringRequireUtf8();
+              bitField0_ |= 0x00000008;
+              break;
+            } // case 34
+            case 42: {
+              fromTurnId_ = input.readStringRequireUtf8();
+              bitField0_ |= 0x00000010;
+              break;
+            } // case 42
+            case 48: {
+              rollbackCount_ = input.readInt32();
+              bitField0_ |= 0x00000020;
+              break;
+            } // case 48
             default: {
               if (!super.parseUnknownField(input, extensionRegistry, tag)) {
                 done = true; // was an endgroup tag
@@ -890,6 +1072,234 @@ private static final long serialVersionUID = 0L;
         createTime_ = null;
       }
       return createTimeBuilder_;
+    }
+
+    private java.lang.Object fromThreadId_ = "";
+    /**
+     * <pre>
+     * Thread that it is a branch of. Empty means that it began with an empty conversation.
+     * </pre>
+     *
+     * <code>string from_thread_id = 4;</code>
+     * @return The fromThreadId.
+     */
+    public java.lang.String getFromThreadId() {
+      java.lang.Object ref = fromThreadId_;
+      if (!(ref instanceof java.lang.String)) {
+        com.google.protobuf.ByteString bs =
+            (com.google.protobuf.ByteString) ref;
+        java.lang.String s = bs.toStringUtf8();
+        fromThreadId_ = s;
+        return s;
+      } else {
+        return (java.lang.String) ref;
+      }
+    }
+    /**
+     * <pre>
+     * Thread that it is a branch of. Empty means that it began with an empty conversation.
+     * </pre>
+     *
+     * <code>string from_thread_id = 4;</code>
+     * @return The bytes for fromThreadId.
+     */
+    public com.google.protobuf.ByteString
+        getFromThreadIdBytes() {
+      java.lang.Object ref = fromThreadId_;
+      if (ref instanceof String) {
+        com.google.protobuf.ByteString b = 
+            com.google.protobuf.ByteString.copyFromUtf8(
+                (java.lang.String) ref);
+        fromThreadId_ = b;
+        return b;
+      } else {
+        return (com.google.protobuf.ByteString) ref;
+      }
+    }
+    /**
+     * <pre>
+     * Thread that it is a branch of. Empty means that it began with an empty conversation.
+     * </pre>
+     *
+     * <code>string from_thread_id = 4;</code>
+     * @param value The fromThreadId to set.
+     * @return This builder for chaining.
+     */
+    public Builder setFromThreadId(
+        java.lang.String value) {
+      if (value == null) { throw new NullPointerException(); }
+      fromThreadId_ = value;
+      bitField0_ |= 0x00000008;
+      onChanged();
+      return this;
+    }
+    /**
+     * <pre>
+     * Thread that it is a branch of. Empty means that it began with an empty conversation.
+     * </pre>
+     *
+     * <code>string from_thread_id = 4;</code>
+     * @return This builder for chaining.
+     */
+    public Builder clearFromThreadId() {
+      fromThreadId_ = getDefaultInstance().getFromThreadId();
+      bitField0_ = (bitField0_ & ~0x00000008);
+      onChanged();
+      return this;
+    }
+    /**
+     * <pre>
+     * Thread that it is a branch of. Empty means that it began with an empty conversation.
+     * </pre>
+     *
+     * <code>string from_thread_id = 4;</code>
+     * @param value The bytes for fromThreadId to set.
+     * @return This builder for chaining.
+     */
+    public Builder setFromThreadIdBytes(
+        com.google.protobuf.ByteString value) {
+      if (value == null) { throw new NullPointerException(); }
+      checkByteStringIsUtf8(value);
+      fromThreadId_ = value;
+      bitField0_ |= 0x00000008;
+      onChanged();
+      return this;
+    }
+
+    private java.lang.Object fromTurnId_ = "";
+    /**
+     * <pre>
+     * Last turn of that thread whose conversation it has. Empty with `from_thread_id` means all turns at the time of the branch.
+     * </pre>
+     *
+     * <code>string from_turn_id = 5;</code>
+     * @return The fromTurnId.
+     */
+    public java.lang.String getFromTurnId() {
+      java.lang.Object ref = fromTurnId_;
+      if (!(ref instanceof java.lang.String)) {
+        com.google.protobuf.ByteString bs =
+            (com.google.protobuf.ByteString) ref;
+        java.lang.String s = bs.toStringUtf8();
+        fromTurnId_ = s;
+        return s;
+      } else {
+        return (java.lang.String) ref;
+      }
+    }
+    /**
+     * <pre>
+     * Last turn of that thread whose conversation it has. Empty with `from_thread_id` means all turns at the time of the branch.
+     * </pre>
+     *
+     * <code>string from_turn_id = 5;</code>
+     * @return The bytes for fromTurnId.
+     */
+    public com.google.protobuf.ByteString
+        getFromTurnIdBytes() {
+      java.lang.Object ref = fromTurnId_;
+      if (ref instanceof String) {
+        com.google.protobuf.ByteString b = 
+            com.google.protobuf.ByteString.copyFromUtf8(
+                (java.lang.String) ref);
+        fromTurnId_ = b;
+        return b;
+      } else {
+        return (com.google.protobuf.ByteString) ref;
+      }
+    }
+    /**
+     * <pre>
+     * Last turn of that thread whose conversation it has. Empty with `from_thread_id` means all turns at the time of the branch.
+     * </pre>
+     *
+     * <code>string from_turn_id = 5;</code>
+     * @param value The fromTurnId to set.
+     * @return This builder for chaining.
+     */
+    public Builder setFromTurnId(
+        java.lang.String value) {
+      if (value == null) { throw new NullPointerException(); }
+      fromTurnId_ = value;
+      bitField0_ |= 0x00000010;
+      onChanged();
+      return this;
+    }
+    /**
+     * <pre>
+     * Last turn of that thread whose conversation it has. Empty with `from_thread_id` means all turns at the time of the branch.
+     * </pre>
+     *
+     * <code>string from_turn_id = 5;</code>
+     * @return This builder for chaining.
+     */
+    public Builder clearFromTurnId() {
+      fromTurnId_ = getDefaultInstance().getFromTurnId();
+      bitField0_ = (bitField0_ & ~0x00000010);
+      onChanged();
+      return this;
+    }
+    /**
+     * <pre>
+     * Last turn of that thread whose conversation it has. Empty with `from_thread_id` means all turns at the time of the branch.
+     * </pre>
+     *
+     * <code>string from_turn_id = 5;</code>
+     * @param value The bytes for fromTurnId to set.
+     * @return This builder for chaining.
+     */
+    public Builder setFromTurnIdBytes(
+        com.google.protobuf.ByteString value) {
+      if (value == null) { throw new NullPointerException(); }
+      checkByteStringIsUtf8(value);
+      fromTurnId_ = value;
+      bitField0_ |= 0x00000010;
+      onChanged();
+      return this;
+    }
+
+    private int rollbackCount_ ;
+    /**
+     * <pre>
+     * Number of rollbacks so far.
+     * </pre>
+     *
+     * <code>int32 rollback_count = 6;</code>
+     * @return The rollbackCount.
+     */
+    @java.lang.Override
+    public int getRollbackCount() {
+      return rollbackCount_;
+    }
+    /**
+     * <pre>
+     * Number of rollbacks so far.
+     * </pre>
+     *
+     * <code>int32 rollback_count = 6;</code>
+     * @param value The rollbackCount to set.
+     * @return This builder for chaining.
+     */
+    public Builder setRollbackCount(int value) {
+
+      rollbackCount_ = value;
+      bitField0_ |= 0x00000020;
+      onChanged();
+      return this;
+    }
+    /**
+     * <pre>
+     * Number of rollbacks so far.
+     * </pre>
+     *
+     * <code>int32 rollback_count = 6;</code>
+     * @return This builder for chaining.
+     */
+    public Builder clearRollbackCount() {
+      bitField0_ = (bitField0_ & ~0x00000020);
+      rollbackCount_ = 0;
+      onChanged();
+      return this;
     }
 
     // @@protoc_insertion_point(builder_scope:plgrpc.v1.Thread)

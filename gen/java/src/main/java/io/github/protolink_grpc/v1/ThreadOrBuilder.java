@@ -76,4 +76,54 @@ public interface ThreadOrBuilder extends
    * <code>.google.protobuf.Timestamp create_time = 3;</code>
    */
   com.google.protobuf.TimestampOrBuilder getCreateTimeOrBuilder();
+
+  /**
+   * <pre>
+   * Thread that it is a branch of. Empty means that it began with an empty conversation.
+   * </pre>
+   *
+   * <code>string from_thread_id = 4;</code>
+   * @return The fromThreadId.
+   */
+  java.lang.String getFromThreadId();
+  /**
+   * <pre>
+   * Thread that it is a branch of. Empty means that it began with an empty conversation.
+   * </pre>
+   *
+   * <code>string from_thread_id = 4;</code>
+   * @return The bytes for fromThreadId.
+   */
+  com.google.protobuf.ByteString
+      getFromThreadIdBytes();
+
+  /**
+   * <pre>
+   * Last turn of that thread whose conversation it has. Empty with `from_thread_id` means all turns at the time of the branch.
+   * </pre>
+   *
+   * <code>string from_turn_id = 5;</code>
+   * @return The fromTurnId.
+   */
+  java.lang.String getFromTurnId();
+  /**
+   * <pre>
+   * Last turn of that thread whose conversation it has. Empty with `from_thread_id` means all turns at the time of the branch.
+   * </pre>
+   *
+   * <code>string from_turn_id = 5;</code>
+   * @return The bytes for fromTurnId.
+   */
+  com.google.protobuf.ByteString
+      getFromTurnIdBytes();
+
+  /**
+   * <pre>
+   * Number of rollbacks so far.
+   * </pre>
+   *
+   * <code>int32 rollback_count = 6;</code>
+   * @return The rollbackCount.
+   */
+  int getRollbackCount();
 }

@@ -34,6 +34,8 @@ private static final long serialVersionUID = 0L;
   private ThreadStarted() {
     threadId_ = "";
     title_ = "";
+    fromThreadId_ = "";
+    fromTurnId_ = "";
   }
 
   public static final com.google.protobuf.Descriptors.Descriptor
@@ -143,6 +145,100 @@ private static final long serialVersionUID = 0L;
     }
   }
 
+  public static final int FROM_THREAD_ID_FIELD_NUMBER = 3;
+  @SuppressWarnings("serial")
+  private volatile java.lang.Object fromThreadId_ = "";
+  /**
+   * <pre>
+   * As in Thread.
+   * </pre>
+   *
+   * <code>string from_thread_id = 3;</code>
+   * @return The fromThreadId.
+   */
+  @java.lang.Override
+  public java.lang.String getFromThreadId() {
+    java.lang.Object ref = fromThreadId_;
+    if (ref instanceof java.lang.String) {
+      return (java.lang.String) ref;
+    } else {
+      com.google.protobuf.ByteString bs = 
+          (com.google.protobuf.ByteString) ref;
+      java.lang.String s = bs.toStringUtf8();
+      fromThreadId_ = s;
+      return s;
+    }
+  }
+  /**
+   * <pre>
+   * As in Thread.
+   * </pre>
+   *
+   * <code>string from_thread_id = 3;</code>
+   * @return The bytes for fromThreadId.
+   */
+  @java.lang.Override
+  public com.google.protobuf.ByteString
+      getFromThreadIdBytes() {
+    java.lang.Object ref = fromThreadId_;
+    if (ref instanceof java.lang.String) {
+      com.google.protobuf.ByteString b = 
+          com.google.protobuf.ByteString.copyFromUtf8(
+              (java.lang.String) ref);
+      fromThreadId_ = b;
+      return b;
+    } else {
+      return (com.google.protobuf.ByteString) ref;
+    }
+  }
+
+  public static final int FROM_TURN_ID_FIELD_NUMBER = 4;
+  @SuppressWarnings("serial")
+  private volatile java.lang.Object fromTurnId_ = "";
+  /**
+   * <pre>
+   * As in Thread. Set by the server, also if the request has none and the thread has turns.
+   * </pre>
+   *
+   * <code>string from_turn_id = 4;</code>
+   * @return The fromTurnId.
+   */
+  @java.lang.Override
+  public java.lang.String getFromTurnId() {
+    java.lang.Object ref = fromTurnId_;
+    if (ref instanceof java.lang.String) {
+      return (java.lang.String) ref;
+    } else {
+      com.google.protobuf.ByteString bs = 
+          (com.google.protobuf.ByteString) ref;
+      java.lang.String s = bs.toStringUtf8();
+      fromTurnId_ = s;
+      return s;
+    }
+  }
+  /**
+   * <pre>
+   * As in Thread. Set by the server, also if the request has none and the thread has turns.
+   * </pre>
+   *
+   * <code>string from_turn_id = 4;</code>
+   * @return The bytes for fromTurnId.
+   */
+  @java.lang.Override
+  public com.google.protobuf.ByteString
+      getFromTurnIdBytes() {
+    java.lang.Object ref = fromTurnId_;
+    if (ref instanceof java.lang.String) {
+      com.google.protobuf.ByteString b = 
+          com.google.protobuf.ByteString.copyFromUtf8(
+              (java.lang.String) ref);
+      fromTurnId_ = b;
+      return b;
+    } else {
+      return (com.google.protobuf.ByteString) ref;
+    }
+  }
+
   private byte memoizedIsInitialized = -1;
   @java.lang.Override
   public final boolean isInitialized() {
@@ -163,6 +259,12 @@ private static final long serialVersionUID = 0L;
     if (!com.google.protobuf.GeneratedMessage.isStringEmpty(title_)) {
       com.google.protobuf.GeneratedMessage.writeString(output, 2, title_);
     }
+    if (!com.google.protobuf.GeneratedMessage.isStringEmpty(fromThreadId_)) {
+      com.google.protobuf.GeneratedMessage.writeString(output, 3, fromThreadId_);
+    }
+    if (!com.google.protobuf.GeneratedMessage.isStringEmpty(fromTurnId_)) {
+      com.google.protobuf.GeneratedMessage.writeString(output, 4, fromTurnId_);
+    }
     getUnknownFields().writeTo(output);
   }
 
@@ -177,6 +279,12 @@ private static final long serialVersionUID = 0L;
     }
     if (!com.google.protobuf.GeneratedMessage.isStringEmpty(title_)) {
       size += com.google.protobuf.GeneratedMessage.computeStringSize(2, title_);
+    }
+    if (!com.google.protobuf.GeneratedMessage.isStringEmpty(fromThreadId_)) {
+      size += com.google.protobuf.GeneratedMessage.computeStringSize(3, fromThreadId_);
+    }
+    if (!com.google.protobuf.GeneratedMessage.isStringEmpty(fromTurnId_)) {
+      size += com.google.protobuf.GeneratedMessage.computeStringSize(4, fromTurnId_);
     }
     size += getUnknownFields().getSerializedSize();
     memoizedSize = size;
@@ -197,6 +305,10 @@ private static final long serialVersionUID = 0L;
         .equals(other.getThreadId())) return false;
     if (!getTitle()
         .equals(other.getTitle())) return false;
+    if (!getFromThreadId()
+        .equals(other.getFromThreadId())) return false;
+    if (!getFromTurnId()
+        .equals(other.getFromTurnId())) return false;
     if (!getUnknownFields().equals(other.getUnknownFields())) return false;
     return true;
   }
@@ -212,6 +324,10 @@ private static final long serialVersionUID = 0L;
     hash = (53 * hash) + getThreadId().hashCode();
     hash = (37 * hash) + TITLE_FIELD_NUMBER;
     hash = (53 * hash) + getTitle().hashCode();
+    hash = (37 * hash) + FROM_THREAD_ID_FIELD_NUMBER;
+    hash = (53 * hash) + getFromThreadId().hashCode();
+    hash = (37 * hash) + FROM_TURN_ID_FIELD_NUMBER;
+    hash = (53 * hash) + getFromTurnId().hashCode();
     hash = (29 * hash) + getUnknownFields().hashCode();
     memoizedHashCode = hash;
     return hash;
@@ -349,6 +465,8 @@ private static final long serialVersionUID = 0L;
       bitField0_ = 0;
       threadId_ = "";
       title_ = "";
+      fromThreadId_ = "";
+      fromTurnId_ = "";
       return this;
     }
 
@@ -388,6 +506,12 @@ private static final long serialVersionUID = 0L;
       if (((from_bitField0_ & 0x00000002) != 0)) {
         result.title_ = title_;
       }
+      if (((from_bitField0_ & 0x00000004) != 0)) {
+        result.fromThreadId_ = fromThreadId_;
+      }
+      if (((from_bitField0_ & 0x00000008) != 0)) {
+        result.fromTurnId_ = fromTurnId_;
+      }
     }
 
     @java.lang.Override
@@ -410,6 +534,16 @@ private static final long serialVersionUID = 0L;
       if (!other.getTitle().isEmpty()) {
         title_ = other.title_;
         bitField0_ |= 0x00000002;
+        onChanged();
+      }
+      if (!other.getFromThreadId().isEmpty()) {
+        fromThreadId_ = other.fromThreadId_;
+        bitField0_ |= 0x00000004;
+        onChanged();
+      }
+      if (!other.getFromTurnId().isEmpty()) {
+        fromTurnId_ = other.fromTurnId_;
+        bitField0_ |= 0x00000008;
         onChanged();
       }
       this.mergeUnknownFields(other.getUnknownFields());
@@ -448,6 +582,16 @@ private static final long serialVersionUID = 0L;
               bitField0_ |= 0x00000002;
               break;
             } // case 18
+            case 26: {
+              fromThreadId_ = input.readStringRequireUtf8();
+              bitField0_ |= 0x00000004;
+              break;
+            } // case 26
+            case 34: {
+              fromTurnId_ = input.readStringRequireUtf8();
+              bitField0_ |= 0x00000008;
+              break;
+            } // case 34
             default: {
               if (!super.parseUnknownField(input, extensionRegistry, tag)) {
                 done = true; // was an endgroup tag
@@ -645,6 +789,190 @@ private static final long serialVersionUID = 0L;
       checkByteStringIsUtf8(value);
       title_ = value;
       bitField0_ |= 0x00000002;
+      onChanged();
+      return this;
+    }
+
+    private java.lang.Object fromThreadId_ = "";
+    /**
+     * <pre>
+     * As in Thread.
+     * </pre>
+     *
+     * <code>string from_thread_id = 3;</code>
+     * @return The fromThreadId.
+     */
+    public java.lang.String getFromThreadId() {
+      java.lang.Object ref = fromThreadId_;
+      if (!(ref instanceof java.lang.String)) {
+        com.google.protobuf.ByteString bs =
+            (com.google.protobuf.ByteString) ref;
+        java.lang.String s = bs.toStringUtf8();
+        fromThreadId_ = s;
+        return s;
+      } else {
+        return (java.lang.String) ref;
+      }
+    }
+    /**
+     * <pre>
+     * As in Thread.
+     * </pre>
+     *
+     * <code>string from_thread_id = 3;</code>
+     * @return The bytes for fromThreadId.
+     */
+    public com.google.protobuf.ByteString
+        getFromThreadIdBytes() {
+      java.lang.Object ref = fromThreadId_;
+      if (ref instanceof String) {
+        com.google.protobuf.ByteString b = 
+            com.google.protobuf.ByteString.copyFromUtf8(
+                (java.lang.String) ref);
+        fromThreadId_ = b;
+        return b;
+      } else {
+        return (com.google.protobuf.ByteString) ref;
+      }
+    }
+    /**
+     * <pre>
+     * As in Thread.
+     * </pre>
+     *
+     * <code>string from_thread_id = 3;</code>
+     * @param value The fromThreadId to set.
+     * @return This builder for chaining.
+     */
+    public Builder setFromThreadId(
+        java.lang.String value) {
+      if (value == null) { throw new NullPointerException(); }
+      fromThreadId_ = value;
+      bitField0_ |= 0x00000004;
+      onChanged();
+      return this;
+    }
+    /**
+     * <pre>
+     * As in Thread.
+     * </pre>
+     *
+     * <code>string from_thread_id = 3;</code>
+     * @return This builder for chaining.
+     */
+    public Builder clearFromThreadId() {
+      fromThreadId_ = getDefaultInstance().getFromThreadId();
+      bitField0_ = (bitField0_ & ~0x00000004);
+      onChanged();
+      return this;
+    }
+    /**
+     * <pre>
+     * As in Thread.
+     * </pre>
+     *
+     * <code>string from_thread_id = 3;</code>
+     * @param value The bytes for fromThreadId to set.
+     * @return This builder for chaining.
+     */
+    public Builder setFromThreadIdBytes(
+        com.google.protobuf.ByteString value) {
+      if (value == null) { throw new NullPointerException(); }
+      checkByteStringIsUtf8(value);
+      fromThreadId_ = value;
+      bitField0_ |= 0x00000004;
+      onChanged();
+      return this;
+    }
+
+    private java.lang.Object fromTurnId_ = "";
+    /**
+     * <pre>
+     * As in Thread. Set by the server, also if the request has none and the thread has turns.
+     * </pre>
+     *
+     * <code>string from_turn_id = 4;</code>
+     * @return The fromTurnId.
+     */
+    public java.lang.String getFromTurnId() {
+      java.lang.Object ref = fromTurnId_;
+      if (!(ref instanceof java.lang.String)) {
+        com.google.protobuf.ByteString bs =
+            (com.google.protobuf.ByteString) ref;
+        java.lang.String s = bs.toStringUtf8();
+        fromTurnId_ = s;
+        return s;
+      } else {
+        return (java.lang.String) ref;
+      }
+    }
+    /**
+     * <pre>
+     * As in Thread. Set by the server, also if the request has none and the thread has turns.
+     * </pre>
+     *
+     * <code>string from_turn_id = 4;</code>
+     * @return The bytes for fromTurnId.
+     */
+    public com.google.protobuf.ByteString
+        getFromTurnIdBytes() {
+      java.lang.Object ref = fromTurnId_;
+      if (ref instanceof String) {
+        com.google.protobuf.ByteString b = 
+            com.google.protobuf.ByteString.copyFromUtf8(
+                (java.lang.String) ref);
+        fromTurnId_ = b;
+        return b;
+      } else {
+        return (com.google.protobuf.ByteString) ref;
+      }
+    }
+    /**
+     * <pre>
+     * As in Thread. Set by the server, also if the request has none and the thread has turns.
+     * </pre>
+     *
+     * <code>string from_turn_id = 4;</code>
+     * @param value The fromTurnId to set.
+     * @return This builder for chaining.
+     */
+    public Builder setFromTurnId(
+        java.lang.String value) {
+      if (value == null) { throw new NullPointerException(); }
+      fromTurnId_ = value;
+      bitField0_ |= 0x00000008;
+      onChanged();
+      return this;
+    }
+    /**
+     * <pre>
+     * As in Thread. Set by the server, also if the request has none and the thread has turns.
+     * </pre>
+     *
+     * <code>string from_turn_id = 4;</code>
+     * @return This builder for chaining.
+     */
+    public Builder clearFromTurnId() {
+      fromTurnId_ = getDefaultInstance().getFromTurnId();
+      bitField0_ = (bitField0_ & ~0x00000008);
+      onChanged();
+      return this;
+    }
+    /**
+     * <pre>
+     * As in Thread. Set by the server, also if the request has none and the thread has turns.
+     * </pre>
+     *
+     * <code>string from_turn_id = 4;</code>
+     * @param value The bytes for fromTurnId to set.
+     * @return This builder for chaining.
+     */
+    public Builder setFromTurnIdBytes(
+        com.google.protobuf.ByteString value) {
+      if (value == null) { throw new NullPointerException(); }
+      checkByteStringIsUtf8(value);
+      fromTurnId_ = value;
+      bitField0_ |= 0x00000008;
       onChanged();
       return this;
     }

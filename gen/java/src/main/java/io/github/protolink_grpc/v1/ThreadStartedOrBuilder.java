@@ -49,4 +49,44 @@ public interface ThreadStartedOrBuilder extends
    */
   com.google.protobuf.ByteString
       getTitleBytes();
+
+  /**
+   * <pre>
+   * As in Thread.
+   * </pre>
+   *
+   * <code>string from_thread_id = 3;</code>
+   * @return The fromThreadId.
+   */
+  java.lang.String getFromThreadId();
+  /**
+   * <pre>
+   * As in Thread.
+   * </pre>
+   *
+   * <code>string from_thread_id = 3;</code>
+   * @return The bytes for fromThreadId.
+   */
+  com.google.protobuf.ByteString
+      getFromThreadIdBytes();
+
+  /**
+   * <pre>
+   * As in Thread. Set by the server, also if the request has none and the thread has turns.
+   * </pre>
+   *
+   * <code>string from_turn_id = 4;</code>
+   * @return The fromTurnId.
+   */
+  java.lang.String getFromTurnId();
+  /**
+   * <pre>
+   * As in Thread. Set by the server, also if the request has none and the thread has turns.
+   * </pre>
+   *
+   * <code>string from_turn_id = 4;</code>
+   * @return The bytes for fromTurnId.
+   */
+  com.google.protobuf.ByteString
+      getFromTurnIdBytes();
 }

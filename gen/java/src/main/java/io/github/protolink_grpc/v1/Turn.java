@@ -8,7 +8,7 @@ package io.github.protolink_grpc.v1;
 /**
  * <pre>
  * Turn is one input and the work on it, until the task has ended or waits for the next input. The work is in the log of its task.
- * Next free number: 12.
+ * Next free number: 13.
  * </pre>
  *
  * Protobuf type {@code plgrpc.v1.Turn}
@@ -428,6 +428,21 @@ private static final long serialVersionUID = 0L;
     return result == null ? io.github.protolink_grpc.v1.WhenBusy.UNRECOGNIZED : result;
   }
 
+  public static final int ROLLED_BACK_FIELD_NUMBER = 12;
+  private boolean rolledBack_ = false;
+  /**
+   * <pre>
+   * Whether the thread was rolled back to before this turn: its conversation does not have it.
+   * </pre>
+   *
+   * <code>bool rolled_back = 12;</code>
+   * @return The rolledBack.
+   */
+  @java.lang.Override
+  public boolean getRolledBack() {
+    return rolledBack_;
+  }
+
   private byte memoizedIsInitialized = -1;
   @java.lang.Override
   public final boolean isInitialized() {
@@ -474,6 +489,9 @@ private static final long serialVersionUID = 0L;
     }
     if (whenBusy_ != io.github.protolink_grpc.v1.WhenBusy.WHEN_BUSY_UNSPECIFIED.getNumber()) {
       output.writeEnum(11, whenBusy_);
+    }
+    if (rolledBack_ != false) {
+      output.writeBool(12, rolledBack_);
     }
     getUnknownFields().writeTo(output);
   }
@@ -524,6 +542,10 @@ private static final long serialVersionUID = 0L;
       size += com.google.protobuf.CodedOutputStream
         .computeEnumSize(11, whenBusy_);
     }
+    if (rolledBack_ != false) {
+      size += com.google.protobuf.CodedOutputStream
+        .computeBoolSize(12, rolledBack_);
+    }
     size += getUnknownFields().getSerializedSize();
     memoizedSize = size;
     return size;
@@ -564,6 +586,8 @@ private static final long serialVersionUID = 0L;
           .equals(other.getEndTime())) return false;
     }
     if (whenBusy_ != other.whenBusy_) return false;
+    if (getRolledBack()
+        != other.getRolledBack()) return false;
     if (!getUnknownFields().equals(other.getUnknownFields())) return false;
     return true;
   }
@@ -603,6 +627,9 @@ private static final long serialVersionUID = 0L;
     }
     hash = (37 * hash) + WHEN_BUSY_FIELD_NUMBER;
     hash = (53 * hash) + whenBusy_;
+    hash = (37 * hash) + ROLLED_BACK_FIELD_NUMBER;
+    hash = (53 * hash) + com.google.protobuf.Internal.hashBoolean(
+        getRolledBack());
     hash = (29 * hash) + getUnknownFields().hashCode();
     memoizedHashCode = hash;
     return hash;
@@ -703,7 +730,7 @@ private static final long serialVersionUID = 0L;
   /**
    * <pre>
    * Turn is one input and the work on it, until the task has ended or waits for the next input. The work is in the log of its task.
-   * Next free number: 12.
+   * Next free number: 13.
    * </pre>
    *
    * Protobuf type {@code plgrpc.v1.Turn}
@@ -765,6 +792,7 @@ private static final long serialVersionUID = 0L;
         endTimeBuilder_ = null;
       }
       whenBusy_ = 0;
+      rolledBack_ = false;
       return this;
     }
 
@@ -838,6 +866,9 @@ private static final long serialVersionUID = 0L;
       if (((from_bitField0_ & 0x00000400) != 0)) {
         result.whenBusy_ = whenBusy_;
       }
+      if (((from_bitField0_ & 0x00000800) != 0)) {
+        result.rolledBack_ = rolledBack_;
+      }
       result.bitField0_ |= to_bitField0_;
     }
 
@@ -893,6 +924,9 @@ private static final long serialVersionUID = 0L;
       }
       if (other.whenBusy_ != 0) {
         setWhenBusyValue(other.getWhenBusyValue());
+      }
+      if (other.getRolledBack() != false) {
+        setRolledBack(other.getRolledBack());
       }
       this.mergeUnknownFields(other.getUnknownFields());
       onChanged();
@@ -979,6 +1013,11 @@ private static final long serialVersionUID = 0L;
               bitField0_ |= 0x00000400;
               break;
             } // case 88
+            case 96: {
+              rolledBack_ = input.readBool();
+              bitField0_ |= 0x00000800;
+              break;
+            } // case 96
             default: {
               if (!super.parseUnknownField(input, extensionRegistry, tag)) {
                 done = true; // was an endgroup tag
@@ -1975,6 +2014,50 @@ private static final long serialVersionUID = 0L;
     public Builder clearWhenBusy() {
       bitField0_ = (bitField0_ & ~0x00000400);
       whenBusy_ = 0;
+      onChanged();
+      return this;
+    }
+
+    private boolean rolledBack_ ;
+    /**
+     * <pre>
+     * Whether the thread was rolled back to before this turn: its conversation does not have it.
+     * </pre>
+     *
+     * <code>bool rolled_back = 12;</code>
+     * @return The rolledBack.
+     */
+    @java.lang.Override
+    public boolean getRolledBack() {
+      return rolledBack_;
+    }
+    /**
+     * <pre>
+     * Whether the thread was rolled back to before this turn: its conversation does not have it.
+     * </pre>
+     *
+     * <code>bool rolled_back = 12;</code>
+     * @param value The rolledBack to set.
+     * @return This builder for chaining.
+     */
+    public Builder setRolledBack(boolean value) {
+
+      rolledBack_ = value;
+      bitField0_ |= 0x00000800;
+      onChanged();
+      return this;
+    }
+    /**
+     * <pre>
+     * Whether the thread was rolled back to before this turn: its conversation does not have it.
+     * </pre>
+     *
+     * <code>bool rolled_back = 12;</code>
+     * @return This builder for chaining.
+     */
+    public Builder clearRolledBack() {
+      bitField0_ = (bitField0_ & ~0x00000800);
+      rolledBack_ = false;
       onChanged();
       return this;
     }

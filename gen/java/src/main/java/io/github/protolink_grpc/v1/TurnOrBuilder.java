@@ -220,4 +220,14 @@ public interface TurnOrBuilder extends
    * @return The whenBusy.
    */
   io.github.protolink_grpc.v1.WhenBusy getWhenBusy();
+
+  /**
+   * <pre>
+   * Whether the thread was rolled back to before this turn: its conversation does not have it.
+   * </pre>
+   *
+   * <code>bool rolled_back = 12;</code>
+   * @return The rolledBack.
+   */
+  boolean getRolledBack();
 }

@@ -55,6 +55,22 @@ public enum WhenBusy
    * <code>WHEN_BUSY_START = 4;</code>
    */
   WHEN_BUSY_START(4),
+  /**
+   * <pre>
+   * The active turns are canceled and rolled back, and the turn is the next one to start: its conversation does not have them.
+   * </pre>
+   *
+   * <code>WHEN_BUSY_ROLLBACK = 5;</code>
+   */
+  WHEN_BUSY_ROLLBACK(5),
+  /**
+   * <pre>
+   * The input is added to the last turn in the queue of the thread, which is returned. Without a queue: as enqueue.
+   * </pre>
+   *
+   * <code>WHEN_BUSY_MERGE = 6;</code>
+   */
+  WHEN_BUSY_MERGE(6),
   UNRECOGNIZED(-1),
   ;
 
@@ -107,6 +123,22 @@ public enum WhenBusy
    * <code>WHEN_BUSY_START = 4;</code>
    */
   public static final int WHEN_BUSY_START_VALUE = 4;
+  /**
+   * <pre>
+   * The active turns are canceled and rolled back, and the turn is the next one to start: its conversation does not have them.
+   * </pre>
+   *
+   * <code>WHEN_BUSY_ROLLBACK = 5;</code>
+   */
+  public static final int WHEN_BUSY_ROLLBACK_VALUE = 5;
+  /**
+   * <pre>
+   * The input is added to the last turn in the queue of the thread, which is returned. Without a queue: as enqueue.
+   * </pre>
+   *
+   * <code>WHEN_BUSY_MERGE = 6;</code>
+   */
+  public static final int WHEN_BUSY_MERGE_VALUE = 6;
 
 
   public final int getNumber() {
@@ -138,6 +170,8 @@ public enum WhenBusy
       case 2: return WHEN_BUSY_REJECT;
       case 3: return WHEN_BUSY_INTERRUPT;
       case 4: return WHEN_BUSY_START;
+      case 5: return WHEN_BUSY_ROLLBACK;
+      case 6: return WHEN_BUSY_MERGE;
       default: return null;
     }
   }

@@ -381,5 +381,17 @@ public final class Reason {
    */
   public static final String TURN_NOT_QUEUED = "TURN_NOT_QUEUED";
 
+  /**
+   * The task has started, and the request is only for tasks that have not. Read the task. gRPC
+   * code: FAILED_PRECONDITION.
+   */
+  public static final String TASK_STARTED = "TASK_STARTED";
+
+  /**
+   * The link would make a task wait for itself, or be a part of itself. Remove another link first.
+   * gRPC code: FAILED_PRECONDITION.
+   */
+  public static final String LINK_CYCLE = "LINK_CYCLE";
+
   private Reason() {}
 }
