@@ -240,10 +240,9 @@ class SessionService:
             ThreadNotFoundError: The thread was not started.
             ProtolinkError: As `TaskService.submit`.
         """
-        submission = replace(
-            submission, task_id="", target=TaskTarget.CREATE, session_id=session_id, trace=caller_trace()
-        )
-        submission.opening = Opening(thread_id, turn_id, when_busy)
+        opening = Opening(thread_id, turn_id, when_busy)
+        submission.session_id, submission.opening, submission.trace = session_id, opening, caller_trace()
+        submission.task_id, submission.target = "", TaskTarget.CREATE
         view: _ThreadView | None = None
         queues = False
         for _ in range(RETRIES):
@@ -261,7 +260,7 @@ class SessionService:
                     raise
             except _CHANGED:
                 pass
-            view = await self._view_thread(principal, session_id, submission.opening)
+            view = await self._view_thread(principal, session_id, opening)
             if view.known is not None:
                 if when_busy is WhenBusy.INTERRUPT and view.known.state is TurnState.QUEUED:
                     # An earlier call may have ended between its two steps.

@@ -192,7 +192,9 @@ class MemoryRecords:
             scope.by_key[key] = record
             scope.by_key.update(later)
             if kind.task:
-                self._assign(kind, key, getattr(record, kind.task))
+                task_id = getattr(record, kind.task)
+                if existing is None or not task_id or task_id != getattr(existing, kind.task):
+                    self._assign(kind, key, task_id)
             return
         scope.by_key.pop(key, None)
         if kind.task and existing is not None:
@@ -241,8 +243,10 @@ class MemoryRecords:
     def _restore(self, kind: Kind[Any], key: Key, existing: Any) -> None:
         undo, self._undo = self._undo, None
         undone = self._scopes[kind.name, key[0]].by_key.get(key)
-        if kind.task and undone is not None:
-            self._unassign(kind, key, getattr(undone, kind.task))
+        if kind.task and undone is not None and existing is not None:
+            undone_task = getattr(undone, kind.task)
+            if undone_task != getattr(existing, kind.task):
+                self._unassign(kind, key, undone_task)
         self._set(kind, key, existing)
         self._undo = undo
         scope = self._scopes.get((kind.name, key[0]))

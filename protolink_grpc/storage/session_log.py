@@ -1,7 +1,7 @@
 """Writes the logs of sessions, in the transactions of the appends to their tasks. The rows are in `session_rows`."""
 
 from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from typing import Final
 
 from protolink_grpc.errors import ResourceExhaustedError, TaskAlreadyExistsError, TurnNotQueuedError
 from protolink_grpc.models.ids import new_uuid
@@ -160,19 +160,15 @@ class SessionLog:
         known = records.get(HEADS, owner, session_id)
         if known is None and not create:
             raise session_not_found_error(session_id)
-        self.head: SessionHead = known or SessionHead(owner, session_id, new_number(), 0, micros, micros)
-        self._position = self.head.position
-        self._changes: dict[str, Any] = {}
-        """Fields of the head that have changed."""
-        self._counts = {
-            TurnState.ACTIVE: self.head.active,
-            TurnState.QUEUED: self.head.queued,
-            TurnState.ENDED: self.head.waiting,
-        }
+        self.head = head = known or SessionHead(owner, session_id, new_number(), 0, micros, micros)
+        self._position = head.position
+        self._title, self._metadata, self._archived = head.title, head.metadata, head.archived
+        self._turns = head.turns
+        self._counts = {TurnState.ACTIVE: head.active, TurnState.QUEUED: head.queued, TurnState.ENDED: head.waiting}
         if known is None:
             first = created or SessionCreated()
             self._add(first)
-            self._changes = {"title": first.title, "metadata": metadata_text(first.metadata)}
+            self._title, self._metadata = first.title, metadata_text(first.metadata)
 
     def _add(self, event: SessionPayload) -> int:
         """Add an event, and return its position."""
@@ -187,8 +183,7 @@ class SessionLog:
 
     def update(self, event: SessionUpdated) -> None:
         self._add(event)
-        metadata = metadata_text(event.metadata)
-        self._changes |= {"title": event.title, "metadata": metadata, "archived": event.archived}
+        self._title, self._metadata, self._archived = event.title, metadata_text(event.metadata), event.archived
 
     def start_thread(self, event: ThreadStarted) -> Thread:
         """Start a thread, or return the existing one with that id.
@@ -244,7 +239,7 @@ class SessionLog:
             opening.when_busy,
         )
         self._opened = (before, turn)
-        self._changes["turns"] = self.head.turns + 1
+        self._turns += 1
         return turn
 
     def write_opened(self) -> None:
@@ -365,14 +360,21 @@ class SessionLog:
         lead, tail = b"".join(self._lead), b"".join(self._tail)
         entry = Entry(head.number, position, head.position + 1, lead, len(self._lead), task_id, first, count, tail)
         self._records.put(ENTRIES, entry)
-        self.head = replace(
-            head,
-            position=position,
-            update_micros=max(self._micros, head.update_micros),
-            active=self._counts[TurnState.ACTIVE],
-            queued=self._counts[TurnState.QUEUED],
-            waiting=self._counts[TurnState.ENDED],
-            task_id=task_id or head.task_id,
-            **self._changes,
+        counts = self._counts
+        self.head = SessionHead(  # every append writes one, and `replace` is much slower
+            head.owner,
+            head.session_id,
+            head.number,
+            position,
+            head.create_micros,
+            max(self._micros, head.update_micros),
+            self._title,
+            self._metadata,
+            self._archived,
+            self._turns,
+            counts[TurnState.ACTIVE],
+            counts[TurnState.QUEUED],
+            counts[TurnState.ENDED],
+            task_id or head.task_id,
         )
         self._records.put(HEADS, self.head)

@@ -36,7 +36,14 @@ _DELTAS: dict[int, bool] = {pb.DELTA_MODE_UNSPECIFIED: False, pb.DELTA_MODE_NONE
 
 def submission_from_pb(request: pb.SendTaskRequest | pb.StreamTaskRequest) -> Submission:
     """Convert the request of SendTask or StreamTask to a submission."""
-    given = request.input
+    submission = submission_from_input(request.input)
+    if request.request_id:
+        submission.request_id = check_id(request.request_id, "request_id")
+    return submission
+
+
+def submission_from_input(given: task_input_pb2.TaskInput) -> Submission:
+    """Convert the field `input` of a request to a submission."""
     task_id, session_id = given.task_id, given.session_id
     target = _TARGETS.get(given.target)
     if target is None:
@@ -54,8 +61,7 @@ def submission_from_pb(request: pb.SendTaskRequest | pb.StreamTaskRequest) -> Su
         json_object_from_pb(given.flow_state_json, "input.flow_state_json"),
         check_id(session_id, "input.session_id") if session_id else "",
         options_from_pb(given.options, "input.options", session_id) if given.HasField("options") else None,
-        check_id(request.request_id, "request_id") if request.request_id else "",
-        encoded,
+        encoded=encoded,
     )
     if given.HasField("create_time"):
         submission.created_at = timestamp_from_pb(given.create_time, "input.create_time")

@@ -2,10 +2,9 @@
 
 from collections.abc import AsyncIterator, Iterable
 from contextlib import aclosing
-from dataclasses import replace
 
-from plgrpc.v1 import agent_service_pb2, session_service_pb2_grpc
 from plgrpc.v1 import session_service_pb2 as pb
+from plgrpc.v1 import session_service_pb2_grpc
 
 from protolink_grpc.edges.grpc import convert
 from protolink_grpc.edges.grpc.call import Context, caller, caller_scopes
@@ -204,7 +203,7 @@ async def _read_submission(request: pb.SubmitTurnRequest) -> Submission:
     for name in _SET_BY_SERVER:
         if getattr(request.input, name):
             raise InvalidArgumentError("is chosen by the server", field=f"input.{name}")
-    whole = agent_service_pb2.SendTaskRequest(input=request.input)
-    read = convert.submission_from_pb
-    submission = read(whole) if is_small(request) else await run_in_thread(read, whole)
-    return replace(submission, scopes=caller_scopes())
+    read = convert.submission_from_input
+    submission = read(request.input) if is_small(request) else await run_in_thread(read, request.input)
+    submission.scopes = caller_scopes()
+    return submission
