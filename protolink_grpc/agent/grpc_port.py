@@ -60,10 +60,11 @@ def agent_services(served: ServedAgent) -> list[Service]:
     card = served.card
     agent = AgentServicer(served.service, lambda: card)
     control = ControlServicer(served.toolbox, served.service, served.control, redaction=served.redaction)
+    sessions = SessionServicer(served.service, lambda: card.name, served.redaction)
     services: list[Service] = [
         (agent_service_pb2.DESCRIPTOR.services_by_name["AgentService"], agent),
         (control_service_pb2.DESCRIPTOR.services_by_name["ControlService"], control),
-        (session_service_pb2.DESCRIPTOR.services_by_name["SessionService"], SessionServicer(served.service)),
+        (session_service_pb2.DESCRIPTOR.services_by_name["SessionService"], sessions),
     ]
     if served.typed is not None:
         typed = TypedServicer(served.typed, served.toolbox, served.service)

@@ -55,7 +55,7 @@ from protolink_grpc.net.page_tokens import (
     token_from_cursor,
     token_from_name,
 )
-from protolink_grpc.reports import ReportBuilder, RunExport
+from protolink_grpc.reports import ReportBuilder, RunExport, SessionExport
 from protolink_grpc.runtime.actions.tools import require_output, run_tool
 from protolink_grpc.runtime.admission import Submission
 from protolink_grpc.runtime.service import TaskService
@@ -190,7 +190,12 @@ class LocalAgent:
             self._batches,
             _read_events,
             lambda task: submission_of_copy(task, "", TaskTarget.CREATE),
+            export=self._export_session,
         )
+
+    def _export_session(self, session_id: str, after: int) -> SessionExport:
+        found = self._find()
+        return SessionExport(session_id, found.card().name, after, found.redaction)
 
     async def card(self, timeout_s: float | None) -> AgentCard:
         return AgentCard.from_dict(self._find().card().to_dict())

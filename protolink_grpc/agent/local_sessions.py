@@ -1,6 +1,7 @@
 """The sessions of an agent in the same process, with the same methods as over the network."""
 
 from collections.abc import AsyncGenerator, Callable, Coroutine
+from contextlib import aclosing
 from typing import Any, Protocol, TypeVar
 
 from protolink_grpc.models.events import RunEvent
@@ -14,6 +15,8 @@ from protolink_grpc.net.page_tokens import (
     token_from_cursor,
     token_from_position,
 )
+from protolink_grpc.reports import SessionExport
+from protolink_grpc.reports.export import check_cursor, convert_session
 from protolink_grpc.runtime.admission import Submission
 from protolink_grpc.runtime.service import TaskService
 from protolink_grpc.wire.sessions import items_from_bytes
@@ -50,6 +53,7 @@ class LocalSessions:
     Args:
         read_events: Converts a batch of frames.
         copy: Builds a submission with copies of a task's content.
+        export: Creates the export of a session after a sequence, for events of the Agent Runtime contract.
     """
 
     def __init__(
@@ -59,12 +63,15 @@ class LocalSessions:
         batches: Batches,
         read_events: Callable[[list[bytes]], list[RunEvent]],
         copy: Callable[[Task], Submission],
+        *,
+        export: Callable[[str, int], SessionExport],
     ) -> None:
         self._principal = principal
         self._on_its_loop = on_its_loop
         self._batches = batches
         self._read_events = read_events
         self._copy = copy
+        self._export = export
 
     async def create(self, session_id: str, title: str, metadata: dict[str, Any], timeout_s: float | None) -> Session:
         check_id(session_id, "session_id")
@@ -188,3 +195,21 @@ class LocalSessions:
             return service.sessions.watch(self._principal, session_id, after=after)
 
         return self._batches(open_watch, items_from_bytes, None, "")
+
+    async def runtime_events(
+        self, session_id: str, after: int, *, stop_at_end: bool
+    ) -> AsyncGenerator[list[dict[str, Any]], None]:
+        session = (await self.get(session_id, "", 1, "", None)).session
+        check_cursor(after, session)
+        export = self._export(session_id, after)
+
+        def open_events(service: TaskService) -> AsyncGenerator[list[dict[str, Any]], None]:
+            bodies = service.sessions.watch(self._principal, session_id)
+            return convert_session(bodies, lambda items: list(export.records(items)), stop_at_end=stop_at_end)
+
+        def copy(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
+            return [plain(each) for each in records]
+
+        async with aclosing(self._batches(open_events, copy, None, "")) as batches:
+            async for records in batches:
+                yield records

@@ -18,9 +18,11 @@ from protolink_grpc.models.session import (
     SessionPage,
     SessionUpdated,
     Thread,
+    ThreadRolledBack,
     ThreadStarted,
     Turn,
     TurnEnded,
+    TurnMerged,
     TurnPromoted,
     TurnStarted,
     TurnState,
@@ -35,6 +37,8 @@ EVENT_TYPES: Final[dict[type, str]] = {
     TurnPromoted: "turn.promoted",
     TurnStarted: "turn.started",
     TurnEnded: "turn.ended",
+    ThreadRolledBack: "thread.rolled_back",
+    TurnMerged: "turn.merged",
 }
 """Types of a session's own events, in the form of those of a task's events."""
 
@@ -162,5 +166,9 @@ def _session_detail(event: SessionEvent) -> str:
             return f"{turn_id} {result} {reason}"
         case TurnPromoted(turn_id=turn_id) | TurnStarted(turn_id=turn_id):
             return turn_id
+        case ThreadRolledBack(thread_id=thread_id, turn_id=turn_id, reason=reason):
+            return f"{thread_id} to before {turn_id} {reason}"
+        case TurnMerged(turn_id=turn_id, into_turn_id=into):
+            return f"{turn_id} into {into}"
         case _:
             return ""

@@ -17,7 +17,7 @@ from protolink_grpc.models.task import Task
 from protolink_grpc.net.address import Endpoint
 from protolink_grpc.wire.events import delta_from_pb, event_from_pb
 from protolink_grpc.wire.scalars import json_object_to_pb
-from protolink_grpc.wire.sessions import SESSION, THREAD, TURN, WHEN_BUSY, items_from_pb
+from protolink_grpc.wire.sessions import SESSION, THREAD, TURN, WHEN_BUSY, items_from_pb, runtime_event_from_pb
 from protolink_grpc.wire.tasks import input_to_pb
 
 
@@ -159,6 +159,17 @@ class RpcSessions:
                 if items := items_from_pb(response):
                     yield items
         raise self._incomplete_stream_error()  # this stream has no regular end
+
+    async def runtime_events(
+        self, session_id: str, after: int, *, stop_at_end: bool
+    ) -> AsyncGenerator[list[dict[str, Any]], None]:
+        request = pb.StreamRuntimeEventsRequest(session_id=session_id, after_sequence=after, stop_at_end=stop_at_end)
+        stream = call_stream(self._stub.StreamRuntimeEvents, request, self._address, self._options, None)
+        async with typed_errors(self._address, session_id=session_id), aclosing(stream) as responses:
+            async for response in responses:
+                yield [runtime_event_from_pb(each) for each in response.events]
+        if not stop_at_end:
+            raise self._incomplete_stream_error()
 
     def _incomplete_stream_error(self) -> UnavailableError:
         url = self._address.url

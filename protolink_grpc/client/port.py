@@ -254,6 +254,12 @@ class SessionPort(Protocol):
         """Yield the events of the session after a position, in order and without an end."""
         ...
 
+    def runtime_events(
+        self, session_id: str, after: int, *, stop_at_end: bool
+    ) -> AsyncGenerator[list[dict[str, Any]], None]:
+        """Yield the events of the session in the JSON of the Agent Runtime contract after a sequence, in order."""
+        ...
+
 
 class ClientTransport(Protocol):
     """A transport object of `protolink_grpc.transport`, as a client uses it. The classes are in a layer above the client."""

@@ -234,6 +234,36 @@ class SessionCalls:
                     raise
                 await backoff.wait_after(error)
 
+    async def runtime_events(
+        self, session_id: str, *, after: int = 0, stop_at_end: bool = False, agent_url: str | None = None
+    ) -> AsyncGenerator[dict[str, Any], None]:
+        """Yield the events of a session as JSON objects of the Agent Runtime contract. See `subscribe`.
+
+        Args:
+            after: `sequence` of the last event that the caller has; 0 means from the beginning.
+            stop_at_end: End after the last event that exists now.
+
+        Raises:
+            SessionNotFoundError: The caller has no such session.
+            SequenceOutOfRangeError: The session has not reached `after`.
+        """
+        sessions, backoff = self._open(agent_url).sessions, Backoff(self._client.outage_s, streams=True)
+        while True:
+            backoff.begin()
+            try:
+                stream = sessions.runtime_events(session_id, after, stop_at_end=stop_at_end)
+                async with aclosing(stream) as batches:
+                    async for events in batches:
+                        backoff.reset()
+                        for event in events:
+                            after = event["sequence"]
+                            yield event
+                return
+            except ProtolinkError as error:
+                if not is_interruption(error):
+                    raise
+                await backoff.wait_after(error)
+
 
 def _id_of(turn: Turn | str) -> str:
     return turn.turn_id if isinstance(turn, Turn) else turn

@@ -1,8 +1,10 @@
 """The log of a task or of a session as JSON lines, in batches, so that the memory does not depend on the length of the log."""
 
+import asyncio
 import json
-from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator
+from contextlib import aclosing
+from typing import Any, TypeVar
 
 from protolink_grpc.errors import InvalidArgumentError, SequenceOutOfRangeError
 from protolink_grpc.models.events import RunEvent
@@ -12,6 +14,7 @@ from protolink_grpc.models.report import redact_json, to_json_line
 from protolink_grpc.models.session import Session, SessionItem
 from protolink_grpc.reports.agentruntime import PLACES, AgentRuntimeView
 from protolink_grpc.wire.events import event_from_frame
+from protolink_grpc.wire.sessions import read_response
 
 BATCH_BYTES = 256 << 10
 """Maximum length of a batch of lines in characters, including line ends; a single longer line has its own batch."""
@@ -23,6 +26,7 @@ PREVIEW_CHARS = 1000
 """Length of the preview of a larger value."""
 
 Record = dict[str, Any]
+T = TypeVar("T")
 
 
 class RunExport:
@@ -87,6 +91,33 @@ class SessionExport:
         """Return the sequences and the lines of the next records."""
         for record in self.records(items):
             yield record["sequence"], to_json_line(record)
+
+
+LARGE_BYTES = 4 << 10
+"""Responses of a session's stream above this size are converted in a thread."""
+
+
+async def convert_session(
+    bodies: AsyncGenerator[bytes, None], convert: Callable[[list[SessionItem]], T], *, stop_at_end: bool = False
+) -> AsyncGenerator[T, None]:
+    """Yield what `convert` returns for the items of each response of a session's stream.
+
+    Args:
+        bodies: Encoded responses, from the first event of the session, because its records depend on all earlier events.
+        convert: Called in a thread for large responses, in order.
+        stop_at_end: End after the last event that existed at the begin of the stream.
+    """
+
+    def read(body: bytes) -> tuple[T, bool]:
+        items, is_caught_up = read_response(body)
+        return convert(items), is_caught_up
+
+    async with aclosing(bodies) as responses:
+        async for body in responses:
+            found, is_caught_up = await asyncio.to_thread(read, body) if len(body) > LARGE_BYTES else read(body)
+            yield found
+            if stop_at_end and is_caught_up:
+                return
 
 
 def check_cursor(after: int, session: Session) -> None:

@@ -12,14 +12,23 @@ from plgrpc.v1 import session_service_pb2 as service_pb
 from plgrpc.v1 import task_pb2
 
 from protolink_grpc.models import session as values
-from protolink_grpc.models.clock import iso_from_micros
+from protolink_grpc.models.clock import iso_from_micros, micros_from_iso
 from protolink_grpc.models.events import RunEvent
+from protolink_grpc.models.json_value import to_json
 from protolink_grpc.models.lifecycle import TaskState
 from protolink_grpc.models.session import Session, SessionEvent, SessionItem, SessionPayload, Thread, Turn, WhenBusy
 from protolink_grpc.models.watch import WatchPosition
 from protolink_grpc.wire.compile import Codec, enum_numbers
 from protolink_grpc.wire.events import event_from_pb as run_event_from_pb
-from protolink_grpc.wire.scalars import delimited, read_varint, sized_time, tag, timestamp_from_pb, varint
+from protolink_grpc.wire.scalars import (
+    delimited,
+    json_object_from_pb,
+    read_varint,
+    sized_time,
+    tag,
+    timestamp_from_pb,
+    varint,
+)
 from protolink_grpc.wire.watch import POSITION
 
 WHEN_BUSY: Final = enum_numbers(WhenBusy, pb.WhenBusy.DESCRIPTOR, field="when_busy")
@@ -92,6 +101,35 @@ def items_from_pb(response: service_pb.SubscribeSessionResponse) -> list[Session
 def items_from_bytes(response: bytes) -> list[SessionItem]:
     """Return the events of an encoded SubscribeSessionResponse with their positions."""
     return items_from_pb(service_pb.SubscribeSessionResponse.FromString(response))
+
+
+def read_response(response: bytes) -> tuple[list[SessionItem], bool]:
+    """Return the events of an encoded SubscribeSessionResponse, and whether its reader has caught up: see WatchPosition."""
+    decoded = service_pb.SubscribeSessionResponse.FromString(response)
+    return items_from_pb(decoded), decoded.position.caught_up
+
+
+def runtime_event_to_pb(record: dict[str, Any]) -> service_pb.RuntimeEvent:
+    """Convert an event of the Agent Runtime contract, in its JSON form."""
+    event = service_pb.RuntimeEvent(event_json=to_json(record))
+    for field, key in _RUNTIME_FIELDS:
+        if (value := record.get(key)) is not None:
+            setattr(event, field, value)
+    event.timestamp.FromMicroseconds(micros_from_iso(record["timestamp"]))
+    return event
+
+
+_RUNTIME_FIELDS: Final = tuple(
+    (field.name, field.json_name)
+    for field in service_pb.RuntimeEvent.DESCRIPTOR.fields
+    if field.name not in {"timestamp", "event_json"}
+)
+"""The fields of RuntimeEvent with a value of the record, each with its key."""
+
+
+def runtime_event_from_pb(event: service_pb.RuntimeEvent) -> dict[str, Any]:
+    """Return the JSON form of an event of the Agent Runtime contract. Raises InvalidArgumentError for another JSON value."""
+    return json_object_from_pb(event.event_json, "event_json")
 
 
 def split_frames(frames: bytes) -> list[bytes]:

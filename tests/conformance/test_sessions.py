@@ -5,6 +5,7 @@ import concurrent.futures
 from collections import defaultdict
 from collections.abc import AsyncIterator
 from contextlib import aclosing
+from typing import Any
 
 import pytest
 
@@ -455,3 +456,46 @@ async def test_a_task_sent_with_a_session_is_a_turn_of_its_default_thread(link: 
 async def test_a_task_without_a_session_makes_none(link: Link) -> None:
     await link.client.send_task(None, "plain")
     assert (await link.sessions.list()).sessions == ()
+
+
+# -- the contract's events -------------------------------------------------------------------------------------------------
+
+
+async def runtime_events(link: Link, *, after: int = 0) -> list[dict[str, Any]]:
+    """The events of the session `s` in the contract's JSON, after a sequence and up to the end."""
+    async with asyncio.timeout(WAIT_S):
+        return [each async for each in link.sessions.runtime_events("s", after=after, stop_at_end=True)]
+
+
+async def test_the_contracts_events_of_a_session_end_at_its_end_and_continue_after_each_sequence(link: Link) -> None:
+    await link.end_of("s", await link.sessions.submit("s", "hotel"))
+    found = await runtime_events(link)
+    assert [each["type"] for each in found if each["type"].startswith("turn.")] == [
+        "turn.submitted",
+        "turn.started",
+        "turn.completed",
+    ]
+    assert {each["sessionId"] for each in found} == {"s"}
+    for index, event in enumerate(found):
+        assert await runtime_events(link, after=event["sequence"]) == found[index + 1 :]
+
+
+async def test_without_a_stop_the_contracts_events_go_on_with_the_session(link: Link) -> None:
+    await link.sessions.create("s")
+    seen: list[str] = []
+    async with asyncio.timeout(WAIT_S), aclosing(link.sessions.runtime_events("s")) as events:
+        async for event in events:
+            seen.append(event["type"])
+            if event["type"] == "thread.started":
+                await link.sessions.submit("s", "hotel")
+            if event["type"] == "turn.completed":
+                break
+    assert "turn.submitted" in seen
+
+
+async def test_the_contracts_events_after_a_sequence_that_does_not_exist_are_refused(link: Link) -> None:
+    await link.sessions.create("s")
+    with pytest.raises(SequenceOutOfRangeError):
+        await runtime_events(link, after=1 << 20)
+    with pytest.raises(SessionNotFoundError):
+        await anext(link.sessions.runtime_events("other", stop_at_end=True))

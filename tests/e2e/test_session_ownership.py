@@ -52,6 +52,13 @@ READS_OR_CHANGES: dict[str, Any] = {
     "PromoteQueuedTurn": pb.PromoteQueuedTurnRequest(session_id="s", turn_id="one"),
     "RemoveQueuedTurn": pb.RemoveQueuedTurnRequest(session_id="s", turn_id="one"),
     "SubscribeSession": pb.SubscribeSessionRequest(session_id="s"),
+    "StreamRuntimeEvents": pb.StreamRuntimeEventsRequest(session_id="s"),
+    "DeleteSession": pb.DeleteSessionRequest(session_id="s"),
+    "RollbackThread": pb.RollbackThreadRequest(session_id="s", turn_id="one"),
+    "ResumeThread": pb.ResumeThreadRequest(session_id="s"),
+    "UpdateQueuedTurn": pb.UpdateQueuedTurnRequest(
+        session_id="s", turn_id="one", messages=turn_input("mine")["messages"]
+    ),
 }
 """A request of each method that needs an existing session."""
 

@@ -1,6 +1,6 @@
 """SessionService over gRPC: converts requests, calls the runtime, converts results."""
 
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from contextlib import aclosing
 
 from plgrpc.v1 import session_service_pb2 as pb
@@ -10,7 +10,8 @@ from protolink_grpc.edges.grpc import convert
 from protolink_grpc.edges.grpc.call import Context, caller, caller_scopes
 from protolink_grpc.errors import InvalidArgumentError, UnimplementedError
 from protolink_grpc.models.clock import micros_from_iso
-from protolink_grpc.models.session import DEFAULT_THREAD, WhenBusy
+from protolink_grpc.models.redaction import DEFAULT_REDACTION_POLICY, RedactionPolicy
+from protolink_grpc.models.session import DEFAULT_THREAD, SessionItem, WhenBusy
 from protolink_grpc.net.page_tokens import (
     PAGE_BYTES,
     cursor_from_token,
@@ -19,11 +20,13 @@ from protolink_grpc.net.page_tokens import (
     token_from_cursor,
     token_from_position,
 )
+from protolink_grpc.reports import SessionExport
+from protolink_grpc.reports.export import check_cursor, convert_session
 from protolink_grpc.runtime.admission import Submission
 from protolink_grpc.runtime.service import TaskService
 from protolink_grpc.wire.bounds import is_small, run_in_thread
 from protolink_grpc.wire.scalars import json_object_from_pb
-from protolink_grpc.wire.sessions import SESSION, THREAD, TURN, WHEN_BUSY
+from protolink_grpc.wire.sessions import SESSION, THREAD, TURN, WHEN_BUSY, runtime_event_to_pb
 from protolink_grpc.wire.tasks import check_id
 
 TURN_BYTES = 512
@@ -34,10 +37,22 @@ _SET_BY_SERVER = ("task_id", "target", "expected_sequence", "session_id")
 
 
 class SessionServicer(session_service_pb2_grpc.SessionServiceServicer):
-    """SessionService of one agent."""
+    """SessionService of one agent.
 
-    def __init__(self, service: TaskService) -> None:
+    Args:
+        agent_name: Returns the name of the agent.
+        redaction: Removes secrets from events of the Agent Runtime contract, as in exports of tasks.
+    """
+
+    def __init__(
+        self,
+        service: TaskService,
+        agent_name: Callable[[], str],
+        redaction: RedactionPolicy = DEFAULT_REDACTION_POLICY,
+    ) -> None:
         self._sessions = service.sessions
+        self._agent_name = agent_name
+        self._redaction = redaction
 
     async def CreateSession(self, request: pb.CreateSessionRequest, context: Context) -> pb.CreateSessionResponse:
         session = await self._sessions.create(
@@ -183,8 +198,28 @@ class SessionServicer(session_service_pb2_grpc.SessionServiceServicer):
     async def StreamRuntimeEvents(
         self, request: pb.StreamRuntimeEventsRequest, context: Context
     ) -> AsyncIterator[pb.StreamRuntimeEventsResponse]:
-        raise UnimplementedError("events of the Agent Runtime contract are served over HTTP only")
-        yield pb.StreamRuntimeEventsResponse()  # type: ignore[unreachable]  # it makes this a generator
+        session_id, principal = convert.require_id(request.session_id, "session_id"), caller()
+        session, _, _ = await self._sessions.get(principal, session_id, limit=1)
+        check_cursor(request.after_sequence, session)
+        export = SessionExport(session_id, self._agent_name(), request.after_sequence, self._redaction)
+
+        def encode(items: list[SessionItem]) -> list[pb.RuntimeEvent]:
+            return [runtime_event_to_pb(each) for each in export.records(items)]
+
+        bodies = self._sessions.watch(principal, session_id)
+        converted = convert_session(bodies, encode, stop_at_end=request.stop_at_end)
+        async with aclosing(converted) as batches:
+            async for events in batches:
+                for piece in _pieces(events):
+                    yield pb.StreamRuntimeEventsResponse(events=piece)
+
+
+def _pieces(events: list[pb.RuntimeEvent]) -> Iterator[list[pb.RuntimeEvent]]:
+    """Split events into responses of up to `PAGE_BYTES`; a larger one comes alone."""
+    while events:
+        count = _fitting(each.ByteSize() for each in events)
+        yield events[:count]
+        events = events[count:]
 
 
 def _fitting(sizes: Iterable[int]) -> int:

@@ -1,6 +1,5 @@
 """The events of a session in the format of the Agent Runtime contract, as server-sent events."""
 
-import asyncio
 from contextlib import aclosing
 
 from starlette.requests import Request
@@ -12,17 +11,14 @@ from protolink_grpc.edges.http.middleware import error_response
 from protolink_grpc.edges.http.request_guard import RequestGuard
 from protolink_grpc.edges.http.sse import Batches, OpenStreams, event_frame, last_event_id, open_stream
 from protolink_grpc.models.redaction import RedactionPolicy
+from protolink_grpc.models.session import SessionItem
 from protolink_grpc.reports import SessionExport
-from protolink_grpc.reports.export import check_cursor
+from protolink_grpc.reports.export import check_cursor, convert_session
 from protolink_grpc.runtime.service import TaskService
-from protolink_grpc.wire.sessions import items_from_bytes
 
 PATH = "/runtime/v1/sessions/{session_id}/events"
 METHOD = "/plgrpc.v1.SessionService/SubscribeSession"
 """The method for access rules: the RPC that has the same events."""
-
-LARGE_BYTES = 4 << 10
-"""Responses of the session's stream above this size are converted in a thread."""
 
 
 class SessionEvents:
@@ -61,21 +57,15 @@ class SessionEvents:
         )
 
     async def _frames(self, principal: str, session_id: str, export: SessionExport) -> Batches:
-        # From the first event, because the records depend on the earlier ones. The export leaves out those before the cursor.
+        def encode(items: list[SessionItem]) -> bytes:
+            return b"".join(event_frame(line.encode(), sequence) for sequence, line in export.lines(items))
+
         start = b":\n\n"  # so that the response begins at once, even if the reader has all records
-        async with aclosing(self._sessions.watch(principal, session_id)) as bodies:
-            async for body in bodies:
-                if len(body) > LARGE_BYTES:
-                    frames = await asyncio.to_thread(_encode, export, body)
-                else:
-                    frames = _encode(export, body)
+        async with aclosing(convert_session(self._sessions.watch(principal, session_id), encode)) as batches:
+            async for frames in batches:
                 if start or frames:
                     yield start + frames
                 start = b""
-
-
-def _encode(export: SessionExport, body: bytes) -> bytes:
-    return b"".join(event_frame(line.encode(), sequence) for sequence, line in export.lines(items_from_bytes(body)))
 
 
 def _error_frame(error: Exception) -> bytes:
