@@ -4,7 +4,9 @@ from typing import Annotated
 
 import typer
 
-conformance_app = typer.Typer(help="Test clients in any language.", rich_markup_mode=None)
+from protolink_grpc.cli.settings import JsonOption, Settings, with_settings
+
+conformance_app = typer.Typer(help="Test clients in any language, and event logs.", rich_markup_mode=None)
 
 VectorsOption = Annotated[
     str | None,
@@ -55,3 +57,32 @@ def conformance_run(
 
     if not conformance_command.run_program(command, vectors, timeout_s):
         raise typer.Exit(1)
+
+
+@conformance_app.command("agentruntime")
+@with_settings
+def conformance_agentruntime(
+    settings: Settings,
+    file: Annotated[
+        str, typer.Argument(metavar="FILE", help="Event log: one JSON object per line; - reads standard input.")
+    ],
+    *,
+    snapshots: Annotated[
+        str,
+        typer.Option(
+            "--snapshots",
+            metavar="FILE",
+            help="Snapshot of the session, to compare with the log: the contract's document, or the output of "
+            "session show --json.",
+        ),
+    ] = "",
+    as_json: JsonOption = False,
+) -> None:
+    """Validate an Agent Runtime event log.
+
+    Each rule passed, failed, was not exercised (the log has nothing that it applies to) or is not checkable. The exit code is 0 if
+    no rule failed, 1 if one failed, and 2 if the file is not an event log. docs/agentruntime.md lists the rules.
+    """
+    from protolink_grpc.cli import agentruntime_validation
+
+    raise typer.Exit(agentruntime_validation.validate_file(settings.with_json(as_json), file, snapshots))

@@ -53,7 +53,12 @@ class AgentRuntimeView:
         self._tasks: dict[str, TaskRecords] = {}
         self._turns: dict[str, ses.TurnSubmitted] = {}  # the open ones
         self._queues: dict[str, list[str]] = {}  # turns by thread
+        self._submissions: dict[str, int] = {}  # the place of each open turn in the order of submissions
+        self._histories: dict[
+            str, dict[str, int]
+        ] = {}  # the same of the started turns, by thread, without rolled back ones
         self._turn_count = 0
+        self._submitted = 0
 
     def of_session(self, item: SessionItem) -> Iterator[Record]:
         """Convert the next event of a session's stream."""
@@ -120,9 +125,8 @@ class AgentRuntimeView:
                 origin = {"fromThreadId": started.from_thread_id, "fromTurnId": started.from_turn_id}
                 payload = {"title": started.title} | {key: value for key, value in origin.items() if value}
                 yield "thread.started", {"threadId": started.thread_id, "payload": payload}
-            case ses.ThreadRolledBack(thread_id=thread_id, turn_id=turn_id, reason=reason):
-                payload = {"targetTurnId": turn_id, "reason": reason}
-                yield "history.rollback.completed", {"threadId": thread_id, "payload": payload}
+            case ses.ThreadRolledBack() as rolled_back:
+                yield from self._roll_back(rolled_back)
             case ses.TurnMerged(turn_id=turn_id, into_turn_id=into):
                 yield from self._change_queue(into, "merged", None, merged=turn_id)
             case ses.TurnSubmitted() as submitted:
@@ -130,6 +134,7 @@ class AgentRuntimeView:
             case ses.TurnPromoted(turn_id=turn_id):
                 yield from self._change_queue(turn_id, "promoted", 0)
             case ses.TurnStarted(turn_id=turn_id):
+                self._note_start(turn_id)
                 yield from self._change_queue(turn_id, "started", None)
             case ses.TurnEnded() as ended:
                 yield from self._end(ended)
@@ -138,14 +143,36 @@ class AgentRuntimeView:
 
     def _submit(self, submitted: ses.TurnSubmitted) -> Mapped:
         self._turns[submitted.turn_id] = submitted
+        self._submitted += 1
+        self._submissions[submitted.turn_id] = self._submitted
         task = self._tasks.setdefault(submitted.task_id, TaskRecords())
         task.begin_turn(submitted.thread_id, submitted.turn_id)
         payload = {"status": "queued" if submitted.queued else "accepted", "policy": str(submitted.when_busy)}
         payload["inputRef"] = f"{submitted.task_id}/{submitted.after_sequence + 1}"
         yield "turn.submitted", _ids_of(submitted) | {"payload": payload}
-        if submitted.queued:
+        if not submitted.queued:
+            self._note_start(submitted.turn_id)
+        else:
             place = 0 if submitted.first else len(self._queues.get(submitted.thread_id, ()))
             yield from self._change_queue(submitted.turn_id, "queued", place)
+
+    def _roll_back(self, rolled_back: ses.ThreadRolledBack) -> Mapped:
+        """Take the target and the started turns that were submitted after it out of the history of the thread."""
+        history = self._histories.get(rolled_back.thread_id, {})
+        target = history.get(rolled_back.turn_id)
+        removed = [turn for turn, number in history.items() if target is not None and number >= target]
+        payload = {"targetTurnId": rolled_back.turn_id, "reason": rolled_back.reason}
+        yield "history.rollback.started", {"threadId": rolled_back.thread_id, "payload": payload}
+        for turn in removed:
+            del history[turn]
+        last = max(history, key=history.__getitem__, default="")
+        ends = {"removedTurns": removed or [rolled_back.turn_id], "baseline": {"turnId": last} if last else {}}
+        yield "history.rollback.completed", {"threadId": rolled_back.thread_id, "payload": payload | ends}
+
+    def _note_start(self, turn_id: str) -> None:
+        """Note a turn that has started, and the order in which the turns of its thread were submitted."""
+        if (turn := self._turns.get(turn_id)) is not None:
+            self._histories.setdefault(turn.thread_id, {})[turn_id] = self._submissions[turn_id]
 
     def _change_queue(self, turn_id: str, state: str, place: int | None, *, merged: str = "") -> Mapped:
         """Put a turn at a place of its thread's queue, or remove it if there is no place.
@@ -171,11 +198,12 @@ class AgentRuntimeView:
         ids: Record = {"turnId": ended.turn_id} if turn is None else _ids_of(turn)
         task = None if turn is None else self._tasks.get(turn.task_id)
         kind, payload = _turn_end(ended, None if task is None else task.failure)
+        if turn is not None and ended.turn_id in self._queues.get(turn.thread_id, ()):
+            yield from self._change_queue(ended.turn_id, "removed", None)
         yield kind, ids | {"payload": payload}
         if turn is not None:
-            if ended.turn_id in self._queues.get(turn.thread_id, ()):
-                yield from self._change_queue(ended.turn_id, "removed", None)
             del self._turns[ended.turn_id]
+            self._submissions.pop(ended.turn_id, None)
             if ended.result in TERMINAL:
                 self._tasks.pop(turn.task_id, None)
 

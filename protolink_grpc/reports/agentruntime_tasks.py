@@ -6,6 +6,7 @@ if it needs an approval, then its execution, then `tool.result` or `tool.failed`
 prefix `plgrpc.`, which the contract allows.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -42,8 +43,18 @@ class _Call:
     kind: str
     name: str
     arguments: Any = None
+    child_task_id: str = ""
     is_shown: bool = False
     is_running: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _ModelCall:
+    """A model call that has not ended. Each attempt of a call is a request with an id of its own."""
+
+    request_id: str
+    started: ev.LlmCallStarted
+    run_id: str
 
 
 @dataclass(slots=True)
@@ -52,7 +63,7 @@ class TaskRecords:
 
     Attributes:
         turn_id: The turn that the next events belong to.
-        attempt_id: The current or last attempt; empty before the first one.
+        attempt_id, run_id: The current or last attempt, and its run; empty before the first one.
         trace_id: Of the spans of the task; see `telemetry.spans`.
         failure: Of the last status, if it had one.
     """
@@ -60,13 +71,16 @@ class TaskRecords:
     thread_id: str = DEFAULT_THREAD
     turn_id: str = ""
     attempt_id: str = ""
+    run_id: str = ""
     trace_id: str = ""
     failure: Failure | None = None
     calls: dict[str, _Call] = field(default_factory=dict)
     approvals: dict[str, str] = field(default_factory=dict)
     """The action of each open approval."""
-    models: dict[str, ev.LlmCallStarted] = field(default_factory=dict)
+    models: dict[str, _ModelCall] = field(default_factory=dict)
     """The model calls that have not ended."""
+    requests: Counter[str] = field(default_factory=Counter)
+    """The number of requests of each model call."""
     is_turn_started: bool = False
     is_attempt_open: bool = False
     _references: References = field(default_factory=References)
@@ -126,6 +140,8 @@ _STATUSES = {
     TaskState.REJECTED: "failed",
 }
 _TIMED_OUT = "timed_out"
+_ATTEMPT_STATUSES = {_TIMED_OUT: "failed", "waiting_input": "completed", "waiting_permission": "completed"}
+"""The statuses of attempts that differ from those of their tasks: the contract has fewer of them."""
 
 
 def end_of(state: TaskState, failure: Failure | None) -> tuple[str, Record]:
@@ -158,7 +174,7 @@ def _map_status(task: TaskRecords, event: RunEvent, changed: ev.TaskStatusChange
         yield from _begin_attempt(task, event, changed, payload)
         return
     if new in TERMINAL:
-        yield from _close_all(task, event)
+        yield from _close_all(task, event, new)
     if new in SETTLED:
         yield from _close_models(task, event, "outcome_unknown")
     for kind in _ENDS.get(new, ("task.updated",)):
@@ -166,6 +182,8 @@ def _map_status(task: TaskRecords, event: RunEvent, changed: ev.TaskStatusChange
             if not task.is_attempt_open:
                 continue  # the task was in the queue or waited for input
             task.is_attempt_open = False
+            yield kind, {"payload": payload | {"status": _ATTEMPT_STATUSES.get(status, status)} | details}
+            continue
         shown = "task.timed_out" if kind == "task.failed" and status == _TIMED_OUT else kind
         yield shown, {"payload": payload | ({} if kind == "task.cancelled" else details)}
 
@@ -174,8 +192,9 @@ def _begin_attempt(task: TaskRecords, event: RunEvent, changed: ev.TaskStatusCha
     if task.is_attempt_open:  # its process ended without a record
         yield from _close_models(task, event, "run_lost")
         lost = {"status": "failed", "failureCategory": "run_lost", "retryable": True}
-        yield "task.attempt.failed", {"attemptId": task.attempt_id, "payload": lost}
-    task.attempt_id, task.is_attempt_open = f"{event.task_id}/attempt/{changed.attempt}", True
+        yield "task.attempt.failed", _run_ids(event, task.run_id) | {"payload": lost}
+    task.attempt_id, task.run_id = f"{event.task_id}/attempt/{changed.attempt}", event.run_id
+    task.is_attempt_open = True
     worker = {} if changed.worker is None else {"worker": changed.worker.to_dict()}
     yield _BEGINNINGS.get(changed.cause, "task.started"), {"payload": payload}
     yield "task.attempt.started", {"payload": payload | {"attempt": changed.attempt} | worker}
@@ -186,23 +205,29 @@ def _begin_attempt(task: TaskRecords, event: RunEvent, changed: ev.TaskStatusCha
         yield _waiting(task)
 
 
+def _run_ids(event: RunEvent, run_id: str) -> Record:
+    """Return the ids of an earlier run of the same task."""
+    return {"runId": run_id, "spanId": span_id_of(event.task_id, run_id)}
+
+
 def _waiting(task: TaskRecords) -> tuple[str, Record]:
     payload = {"status": "waiting_permission", "nativeStatus": str(TaskState.WORKING), "actionIds": [*task.approvals]}
     return "task.waiting", {"payload": payload}
 
 
-def _close_all(task: TaskRecords, event: RunEvent) -> Mapped:
+def _close_all(task: TaskRecords, event: RunEvent, new: TaskState) -> Mapped:
     """Close what is open at the end of the task: approvals were withdrawn, actions have an unknown outcome or never ran."""
     for request_id, action_id in [*task.approvals.items()][:MAX_CLOSED]:
         ids = _approval_ids(event, request_id, action_id)
         payload = {"decision": "cancelled", "reason": "the task has ended"}
         yield "action.resolved", ids | {"payload": payload}
         yield "permission.resolved", ids | {"payload": payload}
+    if task.approvals and new is TaskState.COMPLETED:
+        yield _resumed()
     for action_id, call in [*task.calls.items()][:MAX_CLOSED]:
-        payload = {"toolName": call.name, "kind": call.kind, "status": UNKNOWN, "failureCategory": "outcome_unknown"}
-        if not call.is_running:
-            payload |= {"status": "cancelled", "failureCategory": "cancelled"}
-        yield from _end_call(event, action_id, call, payload, is_success=False)
+        status, category = (UNKNOWN, "outcome_unknown") if call.is_running else ("cancelled", "cancelled")
+        ended = {"toolName": call.name, "kind": call.kind, "status": status, "failureCategory": category}
+        yield from _end_call(event, action_id, call, ended | {"retryable": False}, is_success=False)
     rest = sum(max(len(each) - MAX_CLOSED, 0) for each in (task.approvals, task.calls, task.models))
     if rest:
         yield "runtime.warning", {"payload": {"category": "left_open", "count": rest}}
@@ -212,8 +237,9 @@ def _close_all(task: TaskRecords, event: RunEvent) -> Mapped:
 def _close_models(task: TaskRecords, event: RunEvent, category: str) -> Mapped:
     """Close the model calls whose end is not recorded."""
     for call in [*task.models.values()][:MAX_CLOSED]:
-        payload = {"provider": call.provider, "model": call.model, "failureCategory": category, "retryable": True}
-        yield "model.failed", _model_ids(event, call.call_id, call.attempt) | {"payload": payload}
+        started = call.started
+        payload = {"provider": started.provider, "model": started.model, "failureCategory": category, "retryable": True}
+        yield "model.failed", {"runId": call.run_id} | _model_ids(event, call) | {"payload": payload}
     task.models = {}
 
 
@@ -294,6 +320,8 @@ def _map_linked(_: TaskRecords, event: RunEvent, linked: ev.TaskLinked | ev.Task
     link = linked.link
     change = "linked" if isinstance(linked, ev.TaskLinked) else "unlinked"
     payload = {"change": change, "kind": str(link.kind), "targetId": link.target, "reason": link.reason}
+    payload |= {"status": "active", "createdAt": event.timestamp} if change == "linked" else {"status": "removed"}
+    payload["updatedAt"] = event.timestamp
     yield "task.dependency.updated", {"payload": payload}
 
 
@@ -318,7 +346,8 @@ def _map_requested(task: TaskRecords, event: RunEvent, requested: ev.ActionReque
     """Remember the action. It is shown together with the decision of the policy."""
     action = requested.action
     arguments = action.payload.get("arguments", action.payload)
-    task.calls[event.action_id or action.action_id] = _Call(action.kind, action.name, arguments)
+    child_task_id = str(action.payload.get("task_id", ""))
+    task.calls[event.action_id or action.action_id] = _Call(action.kind, action.name, arguments, child_task_id)
     return iter(())
 
 
@@ -330,6 +359,7 @@ def _map_policy(task: TaskRecords, event: RunEvent, evaluated: ev.ActionPolicyEv
     decision, call = evaluated.decision, task.calls.get(event.action_id)
     payload = {
         "decision": _VERDICTS.get(decision.effect, str(decision.effect)),
+        "decisionSource": "rule" if decision.matched_capabilities else "host_policy",
         "decisionReason": decision.reason,
         "policy": decision.policy_name,
         "capabilities": list(decision.matched_capabilities),
@@ -379,8 +409,12 @@ def _map_decided(task: TaskRecords, event: RunEvent, decided: ev.ApprovalDecided
     yield "action.resolved", ids | {"payload": payload}
     yield "permission.resolved", ids | {"payload": payload}
     if was_open and not task.approvals:
-        running = {"status": "running", "nativeStatus": str(TaskState.WORKING), "statusReason": ""}
-        yield "task.resumed", {"payload": running}
+        yield _resumed()
+
+
+def _resumed() -> tuple[str, Record]:
+    payload = {"status": "running", "nativeStatus": str(TaskState.WORKING), "statusReason": ""}
+    return "task.resumed", {"payload": payload}
 
 
 def _word_of(decision: ApprovalDecision) -> str:
@@ -401,10 +435,15 @@ def _map_started(task: TaskRecords, event: RunEvent, started: ev.ActionStarted) 
         yield _show(event, call, {})
     yield "tool.progress", ids | {"payload": payload}
     if started.kind == AGENT_CALL and not call.is_running:
-        ids |= {"subagentId": event.action_id}
+        ids |= {"subagentId": _subagent_id(event.action_id, call)}
         yield "task.delegated", ids | {"payload": payload | {"agent": started.name}}
         yield "subagent.spawned", ids | {"payload": payload | {"agent": started.name}}
     call.is_running = True
+
+
+def _subagent_id(action_id: str, call: _Call) -> str:
+    """Return the id of delegated work: that of the other agent's task, if the action names it."""
+    return call.child_task_id or f"{action_id}/subagent"
 
 
 _OUTCOMES = {"canceled": "cancelled"}
@@ -431,7 +470,7 @@ def _end_call(event: RunEvent, action_id: str, call: _Call, payload: Record, *, 
     ids = _ids_of(event, action_id)
     if call.kind == AGENT_CALL and call.is_running:
         kind = "subagent.completed" if is_success else "subagent.failed"
-        yield kind, ids | {"subagentId": action_id, "payload": payload}
+        yield kind, ids | {"subagentId": _subagent_id(action_id, call), "payload": payload}
     yield "tool.result" if is_success else "tool.failed", ids | {"payload": payload}
 
 
@@ -442,24 +481,33 @@ def _map_prepared(_: TaskRecords, event: RunEvent, prepared: ev.ContextPrepared)
     yield "context.resolved", {"payload": {"manifest": prepared.manifest.to_dict(), "step": prepared.step}}
 
 
-def _model_ids(event: RunEvent, call_id: str, attempt: int) -> Record:
-    if not call_id:
+def _model_ids(event: RunEvent, call: _ModelCall) -> Record:
+    started = call.started
+    if not started.call_id:
         return {}
     return {
-        "modelRequestId": call_id,
-        "stepId": f"{event.task_id}/model/{call_id}",
-        "spanId": span_id_of(event.run_id, call_id, str(attempt)),
+        "modelRequestId": call.request_id,
+        "stepId": f"{event.task_id}/model/{started.call_id}",
+        "spanId": span_id_of(call.run_id, started.call_id, str(started.attempt)),
     }
 
 
+def _request_of(task: TaskRecords, event: RunEvent, call_id: str, attempt: int = 1) -> _ModelCall:
+    """Remove and return an open model call, or build one if its begin is not known."""
+    unknown = _ModelCall(call_id, ev.LlmCallStarted(call_id, attempt=attempt), event.run_id)
+    return task.models.pop(call_id, unknown)
+
+
 def _map_call_started(task: TaskRecords, event: RunEvent, call: ev.LlmCallStarted) -> Mapped:
-    task.models[call.call_id] = call
+    task.requests[call.call_id] += 1
+    number = task.requests[call.call_id]
+    request_id = call.call_id if number == 1 else f"{call.call_id}/{number}"
+    request = task.models[call.call_id] = _ModelCall(request_id, call, event.run_id)
     payload = {"provider": call.provider, "model": call.model, "attempt": call.attempt, "step": call.step}
-    yield "model.requested", _model_ids(event, call.call_id, call.attempt) | {"payload": payload}
+    yield "model.requested", _model_ids(event, request) | {"payload": payload}
 
 
 def _map_call_completed(task: TaskRecords, event: RunEvent, call: ev.LlmCallCompleted) -> Mapped:
-    begun = task.models.pop(call.call_id, None)
     usage = {"inputTokens": _amount(call.input_tokens), "outputTokens": _amount(call.output_tokens)}
     payload = {
         "provider": call.provider,
@@ -470,7 +518,7 @@ def _map_call_completed(task: TaskRecords, event: RunEvent, call: ev.LlmCallComp
         "toolCalls": [each.to_dict() for each in call.tool_calls],
         "durationMs": call.duration_micros / 1000,
     }
-    ids = _model_ids(event, call.call_id, 1 if begun is None else begun.attempt)
+    ids = _model_ids(event, _request_of(task, event, call.call_id))
     yield "model.completed", ids | {"payload": payload}
     cost = {"costMicros": _amount(call.cost_micros), "currency": call.currency or UNKNOWN}
     yield "cost.recorded", ids | {"payload": usage | cost}
@@ -487,7 +535,6 @@ def _map_budget(_: TaskRecords, event: RunEvent, reported: ev.BudgetReported) ->
 
 
 def _map_call_failed(task: TaskRecords, event: RunEvent, call: ev.LlmCallFailed) -> Mapped:
-    task.models.pop(call.call_id, None)
     payload = {
         "provider": call.provider,
         "model": call.model,
@@ -498,23 +545,21 @@ def _map_call_failed(task: TaskRecords, event: RunEvent, call: ev.LlmCallFailed)
         "retryable": call.will_retry,
         "durationMs": call.duration_micros / 1000,
     }
-    yield "model.failed", _model_ids(event, call.call_id, call.attempt) | {"payload": payload}
+    yield "model.failed", _model_ids(event, _request_of(task, event, call.call_id, call.attempt)) | {"payload": payload}
 
 
 def _map_compacted(_: TaskRecords, event: RunEvent, done: ev.ContextCompacted) -> Mapped:
+    trigger = "auto" if "decision" in event.metadata else "manual"
+    yield "context.compaction.started", {"payload": {"trigger": trigger}}
     payload = {"beforeTokens": done.before_tokens, "afterTokens": done.after_tokens, "strategy": done.strategy}
     yield "context.compaction.completed", {"payload": payload | {"summary": done.summary}}
 
 
-_STEPS = {
-    "llm_error": "model.failed",
-    "context_compacted": "context.compaction.completed",
-}
-
-
 def _map_step(_: TaskRecords, event: RunEvent, step: ev.LlmStep) -> Mapped:
-    kind = _STEPS.get(step.kind, f"plgrpc.llm.{step.kind.removeprefix('llm_')}")
-    yield kind, {"payload": {"step": step.step, "content": step.content, "data": step.data}}
+    yield (
+        f"plgrpc.llm.{step.kind.removeprefix('llm_')}",
+        {"payload": {"step": step.step, "content": step.content, "data": step.data}},
+    )
 
 
 _TABLE: dict[type, Callable[[TaskRecords, RunEvent, Any], Mapped]] = {
@@ -537,7 +582,7 @@ _TABLE: dict[type, Callable[[TaskRecords, RunEvent, Any], Mapped]] = {
     ev.LlmCallCompleted: _map_call_completed,  # model.completed, cost.recorded
     ev.BudgetReported: _map_budget,  # limit.changed, quota.low, quota.blocked
     ev.LlmCallFailed: _map_call_failed,  # model.failed
-    ev.ContextCompacted: _map_compacted,  # context.compaction.completed
+    ev.ContextCompacted: _map_compacted,  # context.compaction.started, context.compaction.completed
     ev.TaskDescribed: _map_described,  # task.updated
     ev.TaskInputReplaced: _map_input_replaced,  # task.updated
     ev.TaskStartRequested: _map_start_requested,  # task.accepted
@@ -547,7 +592,7 @@ _TABLE: dict[type, Callable[[TaskRecords, RunEvent, Any], Mapped]] = {
     ev.TaskRetried: _map_retried,  # task.retrying
     ev.TaskLinked: _map_linked,  # task.dependency.updated
     ev.TaskUnlinked: _map_linked,  # task.dependency.updated
-    ev.LlmStep: _map_step,  # model.failed, context.compaction.completed, plgrpc.llm.*
+    ev.LlmStep: _map_step,  # plgrpc.llm.*
     ev.TextDelta: _map_nothing,
 }
 """The conversions by kind of event. An application's own kinds and unknown kinds use `_map_other`."""

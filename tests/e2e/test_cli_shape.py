@@ -64,6 +64,7 @@ COMMANDS = [
     ["conformance"],
     ["conformance", "serve"],
     ["conformance", "run"],
+    ["conformance", "agentruntime"],
     ["eval"],
     ["gen"],
     ["proto"],

@@ -387,7 +387,7 @@ def test_delegated_work_is_a_tool_call_and_a_subagent() -> None:
         "subagent.completed",
         "tool.result",
     ]
-    assert {record["subagentId"] for record in records if "subagentId" in record} == {"a1"}
+    assert {record["subagentId"] for record in records if "subagentId" in record} == {"a1/subagent"}
 
 
 def test_amounts_that_a_model_does_not_report_are_unknown() -> None:

@@ -1,0 +1,115 @@
+"""`conformance agentruntime`: validates an event log and prints the results of the rules."""
+
+import json
+import sys
+import textwrap
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+from typing import BinaryIO, Final
+
+from protolink_grpc.cli import output
+from protolink_grpc.cli.failure import CommandError, ExitCode, usage_error
+from protolink_grpc.cli.settings import Settings
+from protolink_grpc.errors import InvalidArgumentError
+from protolink_grpc.reports.agentruntime_validator.rule import RuleResult, Status
+from protolink_grpc.reports.agentruntime_validator.snapshot import Snapshot, read_snapshot
+from protolink_grpc.reports.agentruntime_validator.unjudged import UNJUDGED
+from protolink_grpc.reports.agentruntime_validator.validation import ValidationReport, validate
+
+WIDTH: Final = 80
+
+MAX_SHOWN: Final = 3
+"""Number of violations of each rule that are shown; `--json` has more."""
+
+
+def validate_file(settings: Settings, path: str, snapshots: str) -> int:
+    """Validate a log, print the results and return the exit code."""
+    snapshot = _read_snapshot(snapshots) if snapshots else None
+    try:
+        with _open(path) as file:
+            report = validate(file, snapshot)
+    except OSError as error:
+        raise _unreadable_error(path, error) from None
+    except InvalidArgumentError as error:
+        raise usage_error(
+            f"{_name(path)} is not an event log: {error}",
+            "a log has one JSON object per line, as plgrpc session export writes it",
+        ) from None
+    if settings.json:
+        output.document(report.to_dict())
+    else:
+        for line in _lines(report, _name(path)):
+            output.line(line)
+    return ExitCode.OK if report.is_valid else ExitCode.FAILURE
+
+
+def _open(path: str) -> AbstractContextManager[BinaryIO]:
+    return nullcontext(sys.stdin.buffer) if path == "-" else Path(path).open("rb")
+
+
+def _name(path: str) -> str:
+    return "standard input" if path == "-" else path
+
+
+def _unreadable_error(path: str, error: OSError) -> CommandError:
+    return usage_error(f"cannot read {path}: {error.strerror}", "FILE is a file of JSON lines, or - for standard input")
+
+
+def _read_snapshot(path: str) -> Snapshot:
+    try:
+        return read_snapshot(json.loads(Path(path).read_bytes()))
+    except OSError as error:
+        raise _unreadable_error(path, error) from None
+    except (
+        ValueError,
+        RecursionError,
+    ) as error:  # InvalidArgumentError, JSONDecodeError and UnicodeDecodeError are ValueErrors
+        raise usage_error(
+            f"{path} is not a snapshot: {error}",
+            "--snapshots takes the output of plgrpc session show AGENT SESSION --json",
+        ) from None
+
+
+def _lines(report: ValidationReport, name: str) -> Iterator[str]:
+    yield output.one_line(f"Log: {name}", WIDTH)
+    again = f", {report.redelivered:,} of them delivered again" if report.redelivered else ""
+    yield f"Events: {report.events + report.redelivered:,}{again}"
+    counts = ", ".join(f"{len(report.of(status))} {status}" for status in Status)
+    yield f"Rules: {len(report.results)}: {counts}"
+    for result in report.of(Status.FAILED):
+        yield ""
+        yield from _failure_lines(result)
+    yield from _group("Not exercised", [each.rule.id for each in report.of(Status.NOT_EXERCISED)])
+    missing: dict[str, list[str]] = {}
+    for result in report.of(Status.NOT_CHECKABLE):
+        missing.setdefault(result.missing, []).append(result.rule.id)
+    for needs, rules in missing.items():
+        yield from _group(f"Not checkable without {needs}", rules)
+    yield ""
+    yield f"{sum(map(len, UNJUDGED.values()))} further rules of the contract are not judged; --json lists them."
+
+
+def _failure_lines(result: RuleResult) -> Iterator[str]:
+    rule = result.rule
+    yield from _wrap(f"failed {rule.id} {rule.sentence} ({rule.source})", "")
+    for each in result.findings[:MAX_SHOWN]:
+        where = f"line {each.line}" + (f", event {each.event_id}" if each.event_id else "") if each.line else "snapshot"
+        yield from _wrap(output.one_line(where, WIDTH - 3) + ":", "  ")
+        yield from _wrap(output.one_line(each.problem, 300), "    ")
+    if result.failures > MAX_SHOWN:
+        yield f"  {result.failures - MAX_SHOWN} more"
+
+
+def _group(title: str, rules: list[str]) -> Iterator[str]:
+    if rules:
+        yield ""
+        yield from _wrap(f"{title}:", "")
+        yield from _wrap(" ".join(rules), "  ")
+
+
+def _wrap(text: str, indent: str) -> list[str]:
+    """Break a text into lines of at most `WIDTH` characters; words that are longer are broken, too."""
+    return textwrap.wrap(text, WIDTH, initial_indent=indent, subsequent_indent=indent + "  " * bool(not indent)) or [
+        indent
+    ]

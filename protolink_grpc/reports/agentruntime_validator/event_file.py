@@ -1,0 +1,121 @@
+"""Reads event logs: JSON Lines, one event per line. No rule of the contract is here."""
+
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, BinaryIO, Final
+
+from protolink_grpc.errors import InvalidArgumentError
+
+MAX_LINE_BYTES: Final = 16 << 20
+"""Maximum length of a line, without its end."""
+
+_NESTED: Final = ("hookRun", "benchmark", "channel", "job", "jobItem", "output")
+"""Objects of an event that may have its ids."""
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One event, and the number of its line. Values of unexpected types read as missing ones.
+
+    Args:
+        digest: Of the whole line, to recognize an event that was delivered twice.
+    """
+
+    line: int
+    record: dict[str, Any]
+    digest: int
+
+    @property
+    def type(self) -> str:
+        kind = self.record.get("type")
+        return kind if isinstance(kind, str) else ""
+
+    @property
+    def payload(self) -> dict[str, Any]:
+        payload = self.record.get("payload")
+        return payload if isinstance(payload, dict) else {}
+
+    def text(self, name: str) -> str:
+        """Return a text of the envelope, of a typed object beside the payload, or of the payload; empty if there is none."""
+        record = self.record
+        found = record.get(name)
+        if found is None:
+            for place in (*_NESTED, "payload"):
+                inside = record.get(place)
+                if isinstance(inside, dict) and name in inside:
+                    found = inside[name]
+                    break
+        return found if isinstance(found, str) else ""
+
+    def has(self, *names: str) -> bool:
+        """Whether the event has one of the fields, in the envelope, in `refs` or in the payload, with a value."""
+        refs = self.record.get("refs")
+        places = (self.payload, self.record, refs if isinstance(refs, dict) else {})
+        return any(place.get(name) not in (None, "", [], {}) for place in places for name in names)
+
+    @property
+    def turn(self) -> tuple[str, str]:
+        """The key of the turn: ids of turns are unique in their session."""
+        return self.text("sessionId"), self.text("turnId")
+
+    @property
+    def thread(self) -> tuple[str, str]:
+        return self.text("sessionId"), self.text("threadId")
+
+
+def read_events(file: BinaryIO) -> Iterator[Event]:
+    """Read the events of a log. Empty lines are skipped. One line at a time is in memory.
+
+    Raises:
+        InvalidArgumentError: A line is longer than `MAX_LINE_BYTES`, is not JSON, or is not an object; or the file has no event.
+            The error names the line.
+        OSError: The file cannot be read.
+    """
+    has_events = False
+    for number, raw in enumerate(_lines(file), 1):
+        text = raw.strip()
+        if not text:
+            continue
+        has_events = True
+        yield Event(number, _parse(text, number), hash(text))
+    if not has_events:
+        raise InvalidArgumentError("the file has no events")
+
+
+def _lines(file: BinaryIO) -> Iterable[bytes]:
+    number = 0
+    while line := file.readline(MAX_LINE_BYTES + 2):
+        number += 1
+        if len(line) > MAX_LINE_BYTES and not line.endswith(b"\n"):
+            raise InvalidArgumentError(f"line {number}: longer than {MAX_LINE_BYTES >> 20} MiB")
+        yield line
+
+
+def _parse(text: bytes, number: int) -> dict[str, Any]:
+    try:
+        value = json.loads(text.decode(), parse_constant=_refuse_constant)
+    except UnicodeDecodeError:
+        raise InvalidArgumentError(f"line {number}: not UTF-8 text") from None
+    except json.JSONDecodeError as error:
+        raise InvalidArgumentError(f"line {number}: not JSON: {error.msg} at column {error.colno}") from None
+    except (ValueError, RecursionError) as error:
+        problem = "nested too deeply" if isinstance(error, RecursionError) else str(error)
+        raise InvalidArgumentError(f"line {number}: not JSON: {problem}") from None
+    if not isinstance(value, dict):
+        raise InvalidArgumentError(f"line {number}: must be an object, not {_TYPE_NAMES[type(value)]}")
+    return value
+
+
+_TYPE_NAMES: Final = {
+    list: "an array",
+    str: "a string",
+    int: "a number",
+    float: "a number",
+    bool: "a boolean",
+    type(None): "null",
+}
+
+
+def _refuse_constant(name: str) -> None:
+    raise ValueError(f"{name} is not a JSON number")

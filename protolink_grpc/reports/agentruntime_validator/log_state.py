@@ -1,0 +1,347 @@
+"""The facts of a log that the rules need, computed event by event.
+
+The memory is that of what is open, plus a small record for each session, thread and task, and a hash for each event and each thing
+that has ended: a log of a million events needs about 200 MB.
+"""
+
+from collections import OrderedDict
+from dataclasses import dataclass, field
+from typing import Final
+
+from protolink_grpc.reports.agentruntime_validator.event_file import Event
+from protolink_grpc.reports.agentruntime_validator.event_types import words
+from protolink_grpc.reports.agentruntime_validator.lifecycles import MODEL_CALL, AllItems, Items, Key
+
+RECENT: Final = 10_000
+"""Number of events whose repetition is recognized as a second delivery of the same event."""
+
+BEGINNINGS: Final = ("session.created", "thread.started", "turn.submitted", "task.created")
+"""Types of the first event of a log that is whole."""
+
+EXECUTION: Final = ("tool.progress", "tool.result", "process.started", "artifact.changed")
+"""Types that show that a tool call, if they name one, is executed."""
+
+REFUSALS: Final = frozenset(
+    words(
+        "deny denied reject rejected expire expired cancel cancelled canceled timeout timed_out unavailable abort aborted"
+    )
+)
+"""Decisions that do not allow what they are about."""
+
+TERMINAL: Final = frozenset(("completed", "failed", "cancelled", "timed_out"))
+"""The statuses of tasks that are final for scheduling."""
+
+
+@dataclass(slots=True)
+class TurnState:
+    """An open turn. `begun`: the types of its events that were seen."""
+
+    thread: Key
+    is_queued: bool = False
+    policy: str = ""
+    begun: set[str] = field(default_factory=set)
+    steps: list[Key] = field(default_factory=list)
+    calls: list[Key] = field(default_factory=list)
+    quiet_hooks: set[str] = field(default_factory=set)
+    """Hooks that have failed open and have no warning yet."""
+    routing: str = ""
+    """The type of the last routing event; empty if there was none."""
+
+
+@dataclass(slots=True)
+class ThreadState:
+    is_started: bool = False
+    queue: list[str] = field(default_factory=list)
+    active: dict[Key, str] = field(default_factory=dict)
+    """The policies of the turns that have started and have not ended."""
+
+
+@dataclass(slots=True)
+class CallState:
+    """A tool call of an open turn.
+
+    Args:
+        verdict: The last decision of the policy; `allow` after an answer that allows the call.
+        question: The open question about it.
+        refusal: The last answer, if it refused the call.
+        blocking_hook: A hook that has failed closed.
+    """
+
+    turn: Key
+    step: str = ""
+    verdict: str = ""
+    question: str = ""
+    refusal: str = ""
+    is_executing: bool = False
+    has_violation: bool = False
+    blocking_hook: str = ""
+
+
+@dataclass(slots=True)
+class TaskState:
+    """A task. `attempt` is the type of its last attempt's last event; empty if it has no attempt."""
+
+    status: str = ""
+    attempt: str = ""
+    is_canceling: bool = False
+    subagents: set[str] = field(default_factory=set)
+
+
+@dataclass(slots=True)
+class ActionState:
+    """An open question. `choices` are the decisions that it offers."""
+
+    call: Key | None
+    choices: tuple[str, ...] = ()
+
+
+class LogState:
+    """The state of a log after some of its events.
+
+    Attributes:
+        has_beginning: Whether the log begins with a session, a thread, a turn or a task.
+        sequences: The last sequence of each session.
+    """
+
+    def __init__(self) -> None:
+        self.has_beginning = False
+        self.events = 0
+        self.redelivered = 0
+        self.sequences: dict[str, int] = {}
+        self.sessions: dict[str, bool] = {}
+        """Whether each session has its `session.created`."""
+        self.threads: dict[Key, ThreadState] = {}
+        self.turns: dict[Key, TurnState] = {}
+        self.calls: dict[Key, CallState] = {}
+        self.steps: dict[Key, Key] = {}
+        """The turn of each step of open turns."""
+        self.actions: dict[Key, ActionState] = {}
+        self.tasks: dict[str, TaskState] = {}
+        self.runs: dict[str, str] = {}
+        """The task of each run."""
+        self.traced: set[str] = set()
+        """The runs whose events have a trace id."""
+        self.has_permissions = False
+        self.has_subagents = False
+        self.items = AllItems()
+        self._ids: set[int] = set()
+        self._ended_turns: set[int] = set()
+        self._recent: OrderedDict[int, int] = OrderedDict()
+
+    # -- Questions of rules ----------------------------------------------------------------------------------------------
+
+    @property
+    def models(self) -> Items:
+        """The model calls."""
+        return self.items.of(MODEL_CALL)
+
+    def has_event(self, event: Event) -> bool:
+        return hash(event.text("eventId")) in self._ids
+
+    def is_redelivered(self, event: Event) -> bool:
+        """Whether the same event, with equal content, was one of the last `RECENT` ones."""
+        return self._recent.get(hash(event.text("eventId"))) == event.digest
+
+    def has_turn_ended(self, event: Event) -> bool:
+        return hash(event.turn) in self._ended_turns
+
+    def call_of(self, event: Event) -> CallState | None:
+        return self.calls.get((event.text("sessionId"), event.text("toolCallId")))
+
+    # -- The fold --------------------------------------------------------------------------------------------------------
+
+    def note_beginning(self, event: Event) -> None:
+        """Note whether the log is whole, if this is its first event."""
+        if not self.events:
+            self.has_beginning = event.type in BEGINNINGS
+
+    def apply(self, event: Event) -> None:
+        """Note the next event. The rules have checked it."""
+        kind = event.type
+        self.events += 1
+        self._note_id(event)
+        session = event.text("sessionId")
+        if session:
+            self.sessions[session] = self.sessions.get(session, False) or kind == "session.created"
+        if event.text("threadId"):
+            self._note_thread(event)
+        if event.text("turnId") and not self.has_turn_ended(event):
+            self._note_turn(event)
+        if event.text("toolCallId"):
+            self._note_call(event)
+        if event.text("taskId"):
+            self._note_task(event)
+        if kind in ("action.required", "action.resolved"):
+            self._note_action(event)
+        self.items.apply(event)
+        if kind in ("turn.completed", "turn.failed"):
+            self._end_turn(event.turn)
+
+    def _note_id(self, event: Event) -> None:
+        key = hash(event.text("eventId"))
+        self._ids.add(key)
+        self._recent[key] = event.digest
+        if len(self._recent) > RECENT:
+            self._recent.popitem(last=False)
+        sequence = event.record.get("sequence")
+        if isinstance(sequence, int) and not isinstance(sequence, bool):
+            self.sequences[event.text("sessionId")] = max(sequence, self.sequences.get(event.text("sessionId"), -1))
+
+    def _note_thread(self, event: Event) -> None:
+        thread = self.threads.setdefault(event.thread, ThreadState())
+        if event.type == "thread.started":
+            thread.is_started = True
+        elif event.type == "queue.changed" and isinstance(order := event.payload.get("order"), list):
+            thread.queue = [each for each in order if isinstance(each, str)]
+
+    def _note_turn(self, event: Event) -> None:
+        key, kind = event.turn, event.type
+        turn = self.turns.get(key)
+        if turn is None:
+            turn = self.turns[key] = TurnState(event.thread)
+        turn.begun.add(kind)
+        if kind == "turn.submitted":
+            turn.policy, turn.is_queued = event.text("policy"), event.payload.get("status") == "queued"
+        elif kind == "turn.started" and turn.thread in self.threads:
+            self.threads[turn.thread].active[key] = turn.policy
+        elif kind.startswith("routing."):
+            turn.routing = kind
+        elif kind == "hook.failed" and event.payload.get("failOpen") is True:
+            turn.quiet_hooks.add(event.text("hookRunId"))
+        elif kind == "runtime.warning":
+            turn.quiet_hooks.clear()
+        if step := event.text("stepId"):
+            name = (event.text("sessionId"), step)
+            if self.steps.setdefault(name, key) == key:
+                turn.steps.append(name)
+
+    def _note_call(self, event: Event) -> None:
+        key, kind = (event.text("sessionId"), event.text("toolCallId")), event.type
+        call = self.calls.get(key)
+        if call is None:
+            if not event.text("turnId") or self.has_turn_ended(event):
+                return
+            call = self.calls[key] = CallState(event.turn)
+            self.turns[event.turn].calls.append(key)
+        call.step = call.step or event.text("stepId")
+        call.is_executing = call.is_executing or kind in EXECUTION
+        if kind == "permission.evaluated":
+            call.verdict, self.has_permissions = event.text("decision") or "unknown", True
+        elif kind == "sandbox.violation":
+            call.has_violation = True
+        elif kind == "action.required":
+            call.question, call.refusal = event.text("actionId"), ""
+        elif kind == "hook.failed" and event.payload.get("failOpen") is False:
+            call.blocking_hook = event.text("hookRunId")
+
+    def _note_action(self, event: Event) -> None:
+        key = (event.text("sessionId"), event.text("actionId"))
+        if event.type == "action.required":
+            call = event.text("toolCallId")
+            self.actions[key] = ActionState((key[0], call) if call else None, choices_of(event))
+            return
+        action = self.actions.pop(key, None)
+        gated = self.calls.get(action.call) if action is not None and action.call is not None else None
+        if gated is not None and gated.question == key[1]:
+            decision = event.text("decision")
+            gated.question, gated.refusal = "", decision if decision in REFUSALS else ""
+            if decision not in REFUSALS:
+                gated.verdict = "allow"
+
+    def _note_task(self, event: Event) -> None:
+        kind = event.type
+        task = self.tasks.get(event.text("taskId"))
+        if task is None:
+            task = self.tasks[event.text("taskId")] = TaskState()
+        if run := event.text("runId"):
+            self.runs.setdefault(run, event.text("taskId"))
+            if event.text("traceId"):
+                self.traced.add(run)
+        if not kind.startswith(("task.", "subagent.")):
+            return
+        task.status = status_after(event, task.status)
+        if kind.startswith("task.attempt."):
+            task.attempt = kind
+        elif kind == "task.cancel_requested":
+            task.is_canceling = True
+        elif kind == "task.retrying":
+            task.is_canceling = False
+        elif kind == "subagent.spawned":
+            task.subagents.add(event.text("subagentId"))
+            self.has_subagents = True
+        elif kind in ("subagent.completed", "subagent.failed", "subagent.closed"):
+            task.subagents.discard(event.text("subagentId"))
+
+    def _end_turn(self, key: Key) -> None:
+        self.items.close_turn(key)
+        self._ended_turns.add(hash(key))
+        turn = self.turns.pop(key, None)
+        if turn is None:
+            return
+        for step in turn.steps:
+            self.steps.pop(step, None)
+        for call in turn.calls:
+            self.calls.pop(call, None)
+        if turn.thread in self.threads:
+            self.threads[turn.thread].active.pop(key, None)
+
+
+def choices_of(event: Event) -> tuple[str, ...]:
+    """Return the decisions that a question offers. A decision is a text, or an object with an id."""
+    found = event.payload.get("availableDecisions", event.payload.get("decisions"))
+    if not isinstance(found, list):
+        return ()
+    names = [each.get("id", each.get("decision")) if isinstance(each, dict) else each for each in found]
+    return tuple(each for each in names if isinstance(each, str))
+
+
+STATUSES: Final = frozenset(
+    words(
+        "draft accepted queued preparing running waiting_input waiting_permission waiting_resource blocked paused retrying "
+        "cancelling cancelled timed_out failed lost completed archived stale unknown"
+    )
+)
+"""The statuses of tasks."""
+
+WAITING: Final = frozenset(("waiting_input", "waiting_permission", "waiting_resource"))
+
+_STATUS_AFTER: Final = {
+    "task.created": "accepted",
+    "task.accepted": "accepted",
+    "task.queued": "queued",
+    "task.started": "running",
+    "task.attempt.started": "running",
+    "task.waiting": "waiting_resource",
+    "task.blocked": "blocked",
+    "task.paused": "paused",
+    "task.resumed": "running",
+    "task.retrying": "retrying",
+    "task.cancel_requested": "cancelling",
+    "task.cancelled": "cancelled",
+    "task.timed_out": "timed_out",
+    "task.failed": "failed",
+    "task.lost": "lost",
+    "task.completed": "completed",
+    "task.archived": "archived",
+}
+"""The status after each event. Events of other types leave it unchanged."""
+
+_CHOICES: Final = {
+    "task.created": frozenset(("draft", "accepted")),
+    "task.started": frozenset(("preparing", "running")),
+    "task.attempt.started": frozenset(("preparing", "running")),
+    "task.waiting": WAITING | {"queued"},
+    "task.resumed": frozenset(("queued", "preparing", "running")),
+}
+"""The types whose event chooses one of several statuses."""
+
+
+def status_after(event: Event, before: str) -> str:
+    """Return the status of a task after one of its events."""
+    status = _STATUS_AFTER.get(event.type, before)
+    named = event.text("status")
+    if event.type in _CHOICES and named in _CHOICES[event.type]:
+        return named
+    if event.type == "task.cancel_requested" and before in TERMINAL:
+        return before
+    return status

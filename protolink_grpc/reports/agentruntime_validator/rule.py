@@ -1,0 +1,131 @@
+"""One rule about an event log, and its result. The rules themselves are in the modules that end in `_rules`."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, Final
+
+from protolink_grpc.reports.agentruntime_validator.event_file import Event
+from protolink_grpc.reports.agentruntime_validator.log_state import LogState
+
+Outcome = str | None
+"""Empty: the event follows the rule. Any other text: why it does not. None: the rule does not apply to the event."""
+
+Check = Callable[[Event, LogState], Outcome]
+"""Checks an event. The state is that of the log before the event."""
+
+HOLDS: Final = ""
+
+MAX_FINDINGS: Final = 20
+"""Number of violations of a rule that are kept; further ones are counted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One rule.
+
+    Args:
+        id: The number of the requirement, with a part after a dot where it has several parts. X: it follows from the contract's
+            tables.
+        sentence: What the rule demands, for people.
+        source: Documents and lines of the contract.
+    """
+
+    id: str
+    sentence: str
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class LogRule(Rule):
+    """A rule about events.
+
+    Args:
+        types: The types of events that it checks; empty means all.
+        needs_beginning: It cannot be judged if the log does not begin with a session, a thread, a turn or a task.
+    """
+
+    types: tuple[str, ...]
+    check: Check
+    needs_beginning: bool = False
+
+
+class RuleSet(list[LogRule]):
+    """The rules of a module, in order."""
+
+    def rule(
+        self, rule_id: str, sentence: str, source: str, *types: str, needs_beginning: bool = False
+    ) -> Callable[[Check], Check]:
+        """Declare the decorated function as the check of a rule. The arguments are those of LogRule."""
+
+        def declare(check: Check) -> Check:
+            self.append(LogRule(rule_id, sentence, source, types, check, needs_beginning))
+            return check
+
+        return declare
+
+
+class Status(StrEnum):
+    """`NOT_EXERCISED`: the log has no event that the rule applies to. `NOT_CHECKABLE`: something beside the log is missing."""
+
+    PASSED = "passed"
+    FAILED = "failed"
+    NOT_EXERCISED = "not exercised"
+    NOT_CHECKABLE = "not checkable"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """A violation. `line` counts from 1; 0 means the snapshot. `event_id` may be empty."""
+
+    line: int
+    event_id: str
+    problem: str
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"line": self.line, "eventId": self.event_id, "problem": self.problem}
+
+
+@dataclass(slots=True)
+class RuleResult:
+    """The result of a rule for a log.
+
+    Args:
+        checked: Number of events, or of facts of a snapshot, that the rule applied to.
+        failures: Number of violations. `findings` are the first `MAX_FINDINGS`.
+        missing: What is missing to judge the rule; empty if it was judged.
+    """
+
+    rule: Rule
+    checked: int = 0
+    failures: int = 0
+    findings: list[Finding] = field(default_factory=list)
+    missing: str = ""
+
+    @property
+    def status(self) -> Status:
+        if self.failures:
+            return Status.FAILED
+        if self.missing:
+            return Status.NOT_CHECKABLE
+        return Status.PASSED if self.checked else Status.NOT_EXERCISED
+
+    def count(self, outcome: str, line: int, event_id: str) -> None:
+        """Count the outcome of a check of something that the rule applies to."""
+        self.checked += 1
+        if outcome:
+            self.failures += 1
+            if len(self.findings) < MAX_FINDINGS:
+                self.findings.append(Finding(line, event_id, outcome))
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "rule": self.rule.id,
+            "sentence": self.rule.sentence,
+            "source": self.rule.source,
+            "status": str(self.status),
+            "checked": self.checked,
+            "failures": self.failures,
+            "findings": [each.to_dict() for each in self.findings],
+            "missing": self.missing,
+        }

@@ -1,0 +1,125 @@
+"""Validates an event log: reads it once, asks every rule about every event, and collects the results."""
+
+from dataclasses import dataclass
+from typing import Any, BinaryIO, Final
+
+from protolink_grpc.reports.agentruntime_validator import (
+    envelope_rules,
+    lifecycle_rules,
+    payload_rules,
+    task_rules,
+    tool_rules,
+    turn_rules,
+)
+from protolink_grpc.reports.agentruntime_validator.event_file import Event, read_events
+from protolink_grpc.reports.agentruntime_validator.log_state import LogState
+from protolink_grpc.reports.agentruntime_validator.rule import LogRule, Rule, RuleResult, Status
+from protolink_grpc.reports.agentruntime_validator.snapshot import Snapshot
+from protolink_grpc.reports.agentruntime_validator.snapshot_rules import SNAPSHOT_RULES, SnapshotCheck
+from protolink_grpc.reports.agentruntime_validator.unjudged import UNJUDGED
+
+LOG_RULES: Final[tuple[LogRule, ...]] = tuple(
+    sorted(
+        (
+            *envelope_rules.RULES,
+            *lifecycle_rules.RULES,
+            *payload_rules.RULES,
+            *task_rules.RULES,
+            *tool_rules.RULES,
+            *turn_rules.RULES,
+        ),
+        key=lambda each: each.id,
+    )
+)
+"""The rules that need only the log."""
+
+RULES: Final[tuple[Rule, ...]] = tuple(sorted((*LOG_RULES, *SNAPSHOT_RULES), key=lambda each: each.id))
+
+NEEDS_BEGINNING: Final = "the events before the first one of the log"
+
+
+@dataclass(frozen=True, slots=True)
+class ValidationReport:
+    """The results of a validation.
+
+    Args:
+        events: Number of events, without repeated deliveries of the same event, which are `redelivered`.
+        results: One for each rule, in order.
+    """
+
+    events: int
+    redelivered: int
+    sessions: int
+    last_sequence: int | None
+    results: tuple[RuleResult, ...]
+
+    @property
+    def is_valid(self) -> bool:
+        return not self.of(Status.FAILED)
+
+    def of(self, status: Status) -> list[RuleResult]:
+        """Return the results with a status."""
+        return [each for each in self.results if each.status is status]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the JSON form. `notJudged` has the rules of the contract without a check here, by what a check would need."""
+        return {
+            "valid": self.is_valid,
+            "events": self.events,
+            "redelivered": self.redelivered,
+            "sessions": self.sessions,
+            "lastSequence": self.last_sequence,
+            "counts": {str(status): len(self.of(status)) for status in Status},
+            "rules": [each.to_dict() for each in self.results],
+            "notJudged": [{"needs": needs, "rules": list(rules)} for needs, rules in UNJUDGED.items()],
+        }
+
+
+def validate(file: BinaryIO, snapshot: Snapshot | None = None) -> ValidationReport:
+    """Validate the event log in a file of JSON lines, and compare its end with a snapshot.
+
+    The file is read once, line by line. An event that is delivered twice with equal content counts once.
+
+    Raises:
+        InvalidArgumentError: The file is not a log; names the line. See `read_events`.
+        OSError: The file cannot be read.
+    """
+    log, judge = LogState(), _Judge()
+    comparison = SnapshotCheck(snapshot)
+    for event in read_events(file):
+        log.note_beginning(event)
+        if log.is_redelivered(event):
+            log.redelivered += 1
+            continue
+        judge.check(event, log)
+        log.apply(event)
+        comparison.apply(event)
+    last = max(log.sequences.values(), default=None)
+    results = tuple(sorted((*judge.results(log), *comparison.results(log)), key=lambda each: each.rule.id))
+    return ValidationReport(log.events, log.redelivered, len(log.sessions), last, results)
+
+
+class _Judge:
+    """Passes each event to the rules of its type."""
+
+    def __init__(self) -> None:
+        self._results = [(rule, RuleResult(rule)) for rule in LOG_RULES]
+        self._of_all = [each for each in self._results if not each[0].types]
+        self._by_type: dict[str, list[tuple[LogRule, RuleResult]]] = {}
+        for each in self._results:
+            for kind in each[0].types:
+                self._by_type.setdefault(kind, []).append(each)
+
+    def check(self, event: Event, log: LogState) -> None:
+        for rule, result in (*self._of_all, *self._by_type.get(event.type, ())):
+            if rule.needs_beginning and not log.has_beginning:
+                continue
+            outcome = rule.check(event, log)
+            if outcome is not None:
+                result.count(outcome, event.line, event.text("eventId"))
+
+    def results(self, log: LogState) -> list[RuleResult]:
+        for rule, result in self._results:
+            if rule.needs_beginning and not log.has_beginning:
+                result.missing = NEEDS_BEGINNING
+        return [result for _, result in self._results]
