@@ -232,7 +232,7 @@ class SessionService:
         If a task of the thread waits for input, the turn continues it.
 
         Args:
-            submission: Without task, target and session, which are set here.
+            submission: Without task, target, session and request id, which are set here.
             turn_id: Also the idempotency key: a known one returns its turn. Empty means a new id.
 
         Raises:
@@ -242,7 +242,7 @@ class SessionService:
         """
         opening = Opening(thread_id, turn_id, when_busy)
         submission.session_id, submission.opening, submission.trace = session_id, opening, caller_trace()
-        submission.task_id, submission.target = "", TaskTarget.CREATE
+        submission.task_id, submission.target, submission.request_id = "", TaskTarget.CREATE, ""
         view: _ThreadView | None = None
         queues = False
         for _ in range(RETRIES):
@@ -255,7 +255,7 @@ class SessionService:
                 queues = True  # now the append decides whether this turn waits
                 if view is None:
                     continue
-            except ResourceExhaustedError:
+            except ResourceExhaustedError:  # a turn that only waits in the queue needs no slot
                 if view is not None:
                     raise
             except _CHANGED:
@@ -490,7 +490,7 @@ class SessionService:
 
 
 def _begun_turn(live: LiveTask | None) -> Turn:
-    """Return the turn that a request has begun. The request has no id, so it was not accepted before."""
+    """Return the turn that a request without id has begun."""
     if live is None or live.turn is None:
         raise StoreError("the store has accepted a turn and has not written it")
     return rows.turn_of(live.turn)

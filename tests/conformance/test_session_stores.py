@@ -19,6 +19,7 @@ from protolink_grpc import (
     MemoryStore,
     Message,
     Part,
+    ResourceExhaustedError,
     ScriptedLLM,
     SessionNotFoundError,
     SQLiteStore,
@@ -200,6 +201,30 @@ async def test_a_queued_task_is_held_and_is_no_orphan(desk: Desk) -> None:
     head = await desk.service.head(turn.task_id, "ann")
     assert (head.worker, head.state) == (HELD, TaskState.SUBMITTED)
     assert turn.task_id not in [each.task_id for each in await desk.service.store.orphans("desk")]
+
+
+async def test_a_turn_waits_in_its_queue_also_if_the_agent_has_no_room_for_another_run(stores: Stores) -> None:
+    desk = Desk(stores(), limits=Limits(max_concurrency=1, max_queue=0))
+    await desk.service.start()
+    await desk.submit("hold one")
+    turn = await desk.submit("two")
+    assert turn.state is TurnState.QUEUED
+    with pytest.raises(ResourceExhaustedError):
+        await desk.submit("beside", when_busy=WhenBusy.START)
+    desk.open.set()
+    await desk.end(turn)
+    await desk.service.stop()
+
+
+async def test_a_known_turn_is_returned_whether_it_is_queued_active_or_ended(desk: Desk) -> None:
+    for text in ("hold one", "two", "three"):
+        await desk.submit(text, turn_id=text)
+    await desk.sessions.remove("ann", "s", "three")
+    for text in ("hold one", "two", "three"):
+        for when_busy in (WhenBusy.ENQUEUE, WhenBusy.REJECT, WhenBusy.START):
+            known = await desk.submit("another text", turn_id=text, when_busy=when_busy)
+            assert known == await desk.sessions.turn("ann", "s", text)
+    assert (await desk.sessions.get("ann", "s"))[0].turn_count == 3
 
 
 async def test_a_session_of_another_principal_is_another_session(desk: Desk) -> None:
