@@ -18,6 +18,7 @@ from protolink_grpc.errors import (
     InvalidTransitionError,
     LeaseLostError,
     MessageTooLargeError,
+    ProtolinkError,
     SequenceConflictError,
     TaskNotFoundError,
 )
@@ -286,10 +287,17 @@ class LiveTask:
             self.size += sum(map(len, frames))
         head = await self._store.head(fold.task_id)
         if head is None:
-            raise TaskNotFoundError(f"task {fold.task_id} is not in the store", task_id=fold.task_id)
+            raise self._deleted_error()
         if self.running and head.epoch != self.epoch:
             raise LeaseLostError("another worker runs this task", task_id=fold.task_id)
         self.epoch, self.worker = head.epoch, head.worker
+
+    def _deleted_error(self) -> ProtolinkError:
+        task_id = self.fold.task_id
+        if self.running:
+            # Only ended tasks are deleted: another worker has taken this one, and has ended it.
+            return LeaseLostError("another worker has ended this task, and it was deleted", task_id=task_id)
+        return TaskNotFoundError(f"task {task_id} is not in the store", task_id=task_id)
 
     async def record(
         self,
@@ -319,6 +327,7 @@ class LiveTask:
             InvalidTransitionError: A status is not reachable from the current one, the task has ended, or a fact answers an
                 approval that is not pending.
             LeaseLostError: Another process has taken the task.
+            TaskNotFoundError: The task was deleted.
             SequenceConflictError: The log does not end with `expected`.
             MessageTooLargeError: A fact is larger than `MAX_EVENT_BYTES`.
             StoreError: The store failed; nothing was recorded.
@@ -337,6 +346,8 @@ class LiveTask:
                         raise
                     # Another process appended first, for example a cancel request. The epoch decides whether to retry.
                     await self._catch_up()
+                except TaskNotFoundError:
+                    raise self._deleted_error() from None
             if expected:
                 raise unexpected_end_error(self.fold.task_id, expected, self.fold.sequence)
             raise SequenceConflictError(f"task {self.fold.task_id} is too busy", task_id=self.fold.task_id)

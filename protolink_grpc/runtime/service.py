@@ -710,7 +710,7 @@ class TaskService:
     def _notice_foreign_append(self, task_id: str) -> None:
         """Handle an append by another process to a task that runs here: it may be a cancellation."""
         run = self._tasks.runs.get(task_id)
-        if run is not None:
+        if run is not None and run.live.fold.sequence:
             run.notice_foreign_append()
 
 

@@ -8,7 +8,7 @@ from protolink_grpc.runtime.watch import LogWatcher
 from protolink_grpc.storage.port import TaskStore
 from protolink_grpc.storage.records import Records
 from protolink_grpc.storage.session_queries import read_entries, require_head
-from protolink_grpc.storage.session_rows import ENTRIES, Entry, SessionHead
+from protolink_grpc.storage.session_rows import ENTRIES, Entry, SessionHead, session_not_found_error
 from protolink_grpc.wire.sessions import encode_segment, position_field, split_frames
 
 BATCH_ENTRIES, BATCH_BYTES = 256, 1 << 20
@@ -35,7 +35,7 @@ class SessionWatcher:
             Encoded SubscribeSessionResponses of up to about `BATCH_BYTES`; a larger event comes alone.
 
         Raises:
-            SessionNotFoundError: The owner has no such session.
+            SessionNotFoundError: The owner has no such session, or it was deleted meanwhile.
             SequenceOutOfRangeError: The session has no event at `after`.
             UnavailableError: The service was stopped.
         """
@@ -70,7 +70,15 @@ class SessionWatcher:
             self._watching.leave()
 
     async def _entries(self, head: SessionHead, after: int) -> list[Entry]:
-        return await self._store.view(lambda records: read_entries(records, head.number, after, BATCH_ENTRIES))
+        """Return entries after a position. Raises SessionNotFoundError if there are none, and the session was deleted."""
+
+        def query(records: Records) -> list[Entry]:
+            found = read_entries(records, head.number, after, BATCH_ENTRIES)
+            if not found and require_head(records, head.owner, head.session_id).number != head.number:
+                raise session_not_found_error(head.session_id)
+            return found
+
+        return await self._store.view(query)
 
     async def _wait(self, head: SessionHead, after: int) -> None:
         def has_grown(records: Records) -> bool:

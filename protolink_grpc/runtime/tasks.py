@@ -2,14 +2,21 @@
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from math import ceil
 
-from protolink_grpc.errors import TaskNotFoundError
+from protolink_grpc.errors import TaskAlreadyRunningError, TaskNotFoundError
 from protolink_grpc.models.clock import Clock
 from protolink_grpc.runtime.log import NO_OBSERVERS, AppendObservers, LiveTask
 from protolink_grpc.runtime.run import Run
-from protolink_grpc.storage.port import TaskHead, TaskStore
+from protolink_grpc.storage.port import Deleted, TaskHead, TaskStore, require_ended
+from protolink_grpc.storage.records import Records
+
+DELETED_AT_ONCE = 500
+"""Maximum number of tasks that one transaction deletes: the store accepts no other writes during that time."""
+
+END_WAIT_S = 5.0
+"""How long a deletion waits for a run that has recorded the end of its task, in seconds."""
 
 
 class Tasks:
@@ -134,6 +141,8 @@ class Tasks:
             return await self.read(head)
         if warm.fold.is_terminal:
             self.warm.forget(head.task_id)  # kept for one read after the end of its stream
+        if warm.fold.sequence > head.sequence:
+            return await self.read(head)  # another process has deleted the task, and then it was sent again
         if warm.fold.sequence != head.sequence or warm.epoch != head.epoch:
             await warm.refresh()
         return warm
@@ -143,6 +152,55 @@ class Tasks:
         live = self.new(head.task_id)
         await live.refresh()
         return live
+
+    async def delete(
+        self, task_ids: Sequence[str], principal: str, *, records: Callable[[Records], None] | None = None
+    ) -> Deleted:
+        """Delete a principal's tasks that have ended. Tasks that do not exist, or belong to another principal, are skipped.
+
+        Up to `DELETED_AT_ONCE` tasks are deleted together. After a crash in between, some tasks are deleted and the others are
+        unchanged; the deletion can be repeated.
+
+        Args:
+            records: Called in the transaction that deletes the last tasks: see `LogStore.delete`.
+
+        Raises:
+            TaskAlreadyRunningError: A task has not ended. Nothing has changed.
+            ProtolinkError: Raised by `records`.
+            StoreError: The store failed.
+        """
+        found = await self._own_heads(task_ids, principal)
+        for head in found:
+            require_ended(head)
+            await self._require_end_of_run(head)
+        ids = [head.task_id for head in found]
+        cut = (len(ids) - 1) // DELETED_AT_ONCE * DELETED_AT_ONCE if ids else 0
+        tasks = events = 0
+        for first in range(0, cut + 1, DELETED_AT_ONCE):
+            some = ids[first : first + DELETED_AT_ONCE]
+            deleted = await self.store.delete(some, records=records if first == cut else None)
+            for task_id in some:
+                self.warm.forget(task_id)
+            tasks, events = tasks + deleted.tasks, events + deleted.events
+        return Deleted(tasks, events)
+
+    async def _own_heads(self, task_ids: Sequence[str], principal: str) -> list[TaskHead]:
+        ids, found = list(dict.fromkeys(task_ids)), list[TaskHead | None]()
+        for first in range(0, len(ids), DELETED_AT_ONCE):
+            found += await asyncio.gather(*map(self.store.head, ids[first : first + DELETED_AT_ONCE]))
+        return [
+            head
+            for head in found
+            if head is not None and head.principal == principal and head.agent_name == self.agent_name
+        ]
+
+    async def _require_end_of_run(self, head: TaskHead) -> None:
+        """Wait for the end of the run of an ended task: its last event is stored before the run itself has ended."""
+        run = self.runs.get(head.task_id)
+        if run is None or not run.live.fold.sequence:
+            return
+        if not await run.wait_ended(END_WAIT_S):
+            raise TaskAlreadyRunningError(f"a run of task {head.task_id} is still stopping", task_id=head.task_id)
 
     async def find(self, task_id: str) -> LiveTask:
         """Return a task of any principal: that of its run if there is one. Raises TaskNotFoundError if the task is unknown."""

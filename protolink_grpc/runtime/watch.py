@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from protolink_grpc.errors import StoreError, UnavailableError
+from protolink_grpc.errors import StoreError, TaskNotFoundError, UnavailableError
 from protolink_grpc.models.lifecycle import TERMINAL
 from protolink_grpc.models.watch import StopAt, WatchPosition
 from protolink_grpc.runtime.live_text import LiveTexts
@@ -78,6 +78,7 @@ class LogWatcher:
             separate batches, and so does a position without events.
 
         Raises:
+            TaskNotFoundError: The task was deleted before its last event was read.
             UnavailableError: The service was stopped during a pull.
         """
         growth: asyncio.Task[None] | None = None
@@ -227,11 +228,13 @@ class LogWatcher:
         return UnavailableError(f"agent {self._agent_name} was stopped", agent=self._agent_name)
 
     async def _has_ended(self, task_id: str, after: int) -> bool:
-        """Return whether the log is complete and read to its end."""
+        """Return whether the log is complete and read to its end. Raises TaskNotFoundError if the task was deleted."""
         if self._runs_here(task_id):
             return False
         head = await self._store.head(task_id)
-        return head is None or (head.state in TERMINAL and head.sequence <= after)
+        if head is None:
+            raise TaskNotFoundError(f"task {task_id} was deleted", task_id=task_id)
+        return head.state in TERMINAL and head.sequence <= after
 
 
 def _cut_at_end(frames: list[bytes], stop_at: StopAt) -> tuple[list[bytes], bool]:

@@ -48,6 +48,7 @@ APPROVALS = Kind(
     indexes=(("agent_name", "state", "create_micros", "request_id"), ("agent_name", "task_id")),
     lazy=("record",),
     task="task_id",
+    home=lambda task: (task.agent_name,),
     watched=True,
     merge=_merge,
 )

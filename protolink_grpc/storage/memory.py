@@ -1,5 +1,6 @@
 """The task store in memory: fast, of limited size, and not durable."""
 
+import asyncio
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -15,12 +16,14 @@ from protolink_grpc.storage.port import (
     HELD,
     Append,
     CommitTotals,
+    Deleted,
     ForeignListener,
     RequestRecord,
     TaskHead,
     TaskPage,
     TaskQuery,
     limit_bytes,
+    require_ended,
 )
 from protolink_grpc.storage.records import Kind, Records, put_all
 from protolink_grpc.storage.waiters import Waiters
@@ -200,11 +203,23 @@ class MemoryStore:
         del owned.by_change[task_id]
         for each in (owned, self._all):
             each.size -= entry.size
-            del each.forgettable[entry.rank][task_id]
+            each.forgettable[entry.rank].pop(task_id, None)  # a task that is kept is not there
         if not owned.by_change:
             del self._owned[head.principal]
         for request_id in entry.request_ids:
             del self._requests[head.agent_name, head.principal, request_id]
+        self._waiters.wake(task_id)
+
+    async def delete(self, task_ids: Sequence[str], *, records: Callable[[Records], None] | None = None) -> Deleted:
+        heads = [self._entries[task_id].head for task_id in dict.fromkeys(task_ids) if task_id in self._entries]
+        for head in heads:
+            require_ended(head)
+        if records is not None:
+            self._records.change(records)
+        for head in heads:
+            self._forget(head.task_id)
+        self._wake_watchers()
+        return Deleted(len(heads), sum(head.sequence for head in heads))
 
     async def read(self, task_id: str, after: int, limit: int) -> list[bytes]:
         entry = self._entries.get(task_id)
@@ -214,9 +229,10 @@ class MemoryStore:
 
     async def wait(self, task_id: str, after: int) -> None:
         entry = self._entries.get(task_id)
-        if entry is not None and entry.head.sequence > after:
-            return
-        await self._waiters.wait(task_id)
+        if entry is None and after:
+            await asyncio.sleep(0)  # a caller that reads and waits in a loop must not block the others
+        elif entry is None or entry.head.sequence <= after:
+            await self._waiters.wait(task_id)
 
     async def head(self, task_id: str) -> TaskHead | None:
         entry = self._entries.get(task_id)

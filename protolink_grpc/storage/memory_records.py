@@ -131,10 +131,8 @@ class MemoryRecords:
             revisions = self._revisions[kind.name, key[0]]
             self._revisions_before.setdefault((kind.name, key[0]), revisions)
             self._revisions[kind.name, key[0]] = replace(revisions, latest=revisions.latest + 1)
-            self._changed.add((kind.name, key[0]))
             record = replace(record, revision=revisions.latest + 1)  # type: ignore[type-var]  # a dataclass
-        elif kind.waited:
-            self._changed.add((kind.name, key[0]))
+        self._note_change(kind, key[0])
         former = getattr(existing, kind.task, "") if kind.task else ""
         if former and former != getattr(record, kind.task):
             self._former.setdefault((kind.name, key), set()).add(former)
@@ -149,6 +147,8 @@ class MemoryRecords:
         keys = [each for each in ([key] if whole else scope.by_key) if each in scope.by_key and each[: len(key)] == key]
         for each in keys:
             self._set(kind, each, None)
+        if keys:
+            self._note_change(kind, key[0])
         return len(keys)
 
     def revisions(self, kind: Kind[Any], scope: str) -> Revisions:
@@ -176,6 +176,10 @@ class MemoryRecords:
 
     def keep_task(self, task_id: str) -> None:
         self._keep_task(task_id)
+
+    def _note_change(self, kind: Kind[Any], scope: Any) -> None:
+        if kind.watched or kind.waited:
+            self._changed.add((kind.name, scope))
 
     # -- Changes ---------------------------------------------------------------------------------------------------------
 
@@ -279,10 +283,9 @@ class MemoryRecords:
             revisions = self._revisions[kind.name, key[0]]
             self._revisions[kind.name, key[0]] = replace(revisions, first=max(revisions.first, record.revision))
         self._set(kind, key, None)
+        self._note_change(kind, key[0])
         for each, field_name in kind.drops:
-            of_record = self._scopes.get((each.name, getattr(record, field_name)))
-            for other in list(of_record.by_key) if of_record is not None else ():
-                self._set(each, other, None)
+            self.delete(each, getattr(record, field_name))
 
     def take_changed(self) -> set[tuple[str, Any]]:
         """Return the kinds and scopes that have changed since the last call."""

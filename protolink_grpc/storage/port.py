@@ -8,8 +8,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
-from protolink_grpc.models.lifecycle import TaskState
-from protolink_grpc.storage.records import Put, RecordStore
+from protolink_grpc.errors import TaskAlreadyRunningError
+from protolink_grpc.models.lifecycle import TaskState, is_terminal
+from protolink_grpc.storage.records import Put, Records, RecordStore
 from protolink_grpc.storage.session_log import SessionAppend
 
 HELD: Final = "held"
@@ -81,6 +82,14 @@ class Append:
 
 
 @dataclass(frozen=True, slots=True)
+class Deleted:
+    """What a deletion has removed: the number of tasks, and of the events in their logs."""
+
+    tasks: int = 0
+    events: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class TaskQuery:
     """Which heads to list, most recently changed first. Empty filters match all; `after` is the cursor of the previous page.
 
@@ -113,7 +122,8 @@ class ForeignListener:
 
     Args:
         task_ids: Returns the tasks that run here. Called at every poll, and again when a poll detects a change.
-        appended: Called with the id of a task that another process has appended to.
+        appended: Called with the id of a task that another process has appended to or deleted. It may also be called for a task
+            that is not stored yet.
     """
 
     task_ids: Callable[[], list[str]]
@@ -177,11 +187,31 @@ class LogStore(Protocol):
             StoreError: The disk is full, read-only or gone. Nothing was appended.
         """
 
+    async def delete(self, task_ids: Sequence[str], *, records: Callable[[Records], None] | None = None) -> Deleted:
+        """Delete tasks that have ended, with their logs, request ids and records (see `Kind.task`), in one transaction.
+
+        Unknown tasks are skipped, so a deletion can be repeated. Afterwards the tasks do not exist, also for readers that wait for
+        more of their logs, and a repeated request starts a new task. The writer of the store is busy during a deletion: delete
+        thousands of tasks with several calls.
+
+        Args:
+            records: Called in the same transaction before the tasks are deleted, possibly more than once. An error that it raises
+                refuses the deletion.
+
+        Raises:
+            TaskAlreadyRunningError: A task has not ended, so a worker may run it. Nothing has changed.
+            ProtolinkError: Raised by `records`. Nothing has changed.
+            StoreError: The disk is full, read-only or gone. Nothing has changed.
+        """
+
     async def read(self, task_id: str, after: int, limit: int) -> list[bytes]:
         """Read framed events with sequence > `after`, at most `limit` and about 1 MiB; none at the end or for an unknown task."""
 
     async def wait(self, task_id: str, after: int) -> None:
-        """Wait until the log has a sequence > `after`. May return early; the caller then reads and waits again."""
+        """Wait until the log has a sequence > `after`, or the task is deleted. May return early; the caller then reads again.
+
+        With `after` 0, the wait for an unknown task ends when the task is created.
+        """
 
     async def head(self, task_id: str) -> TaskHead | None:
         """Return the head, or None for an unknown task."""
@@ -212,6 +242,14 @@ class Leases(Protocol):
 
 class TaskStore(LogStore, Leases, RecordStore, Protocol):
     """The storage of an agent's tasks, implemented by `MemoryStore` and `SQLiteStore`."""
+
+
+def require_ended(head: TaskHead) -> None:
+    """Raise TaskAlreadyRunningError if a task has not ended."""
+    if not is_terminal(head.state):
+        raise TaskAlreadyRunningError(
+            f"task {head.task_id} is {head.state}; cancel it first", task_id=head.task_id, state=str(head.state)
+        )
 
 
 READ_BYTES = 1 << 20

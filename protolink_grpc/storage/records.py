@@ -17,6 +17,15 @@ Where = Mapping[str, object]
 """Conditions on fields: a value, or a frozenset of values. They include the scope, unless a file has a single owner."""
 
 
+class TaskIds(Protocol):
+    """The ids by which the records of a task are found."""
+
+    task_id: str
+    principal: str
+    agent_name: str
+    session_id: str
+
+
 @dataclass(frozen=True, eq=False)  # a constant: a hash of all fields for each use would cost more than some statements
 class Kind(Generic[R]):
     """The declaration of one kind of record.
@@ -30,7 +39,10 @@ class Kind(Generic[R]):
         lazy: Large fields. They are written once and read only by `get(..., whole=True)`.
         task: Field with the id of the task that a record belongs to: the record is dropped with the task. A record that was put
             with several tasks is dropped with the last of them. Empty means none.
-        drops: Kinds whose records are dropped with a record, each with the field that is their scope.
+        home: Returns the first fields of the keys of a task's records, so that a deletion finds them without reading all records.
+            Required if the kind has a task, unless its records are also dropped with those of another kind.
+        drops: Kinds whose records are dropped with a record, each with the field that is their scope. A record that was put with
+            several tasks has one in these kinds for each of its tasks.
         watched: Whether changes are ordered by revision within a scope, and readers can wait for them. The dataclass has a field
             `revision`, set by the store.
         waited: Whether readers can wait for changes within a scope (`RecordStore.wait_until`). Always true for watched kinds.
@@ -47,6 +59,7 @@ class Kind(Generic[R]):
     indexes: tuple[tuple[str, ...], ...] = ()
     lazy: tuple[str, ...] = ()
     task: str = ""
+    home: "Callable[[TaskIds], Key] | None" = None
     drops: "tuple[tuple[Kind[Any], str], ...]" = ()
     watched: bool = False
     waited: bool = False

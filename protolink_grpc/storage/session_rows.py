@@ -152,6 +152,7 @@ HEADS: Final = Kind(
     order=("update_micros", "session_id"),
     indexes=(("owner", "update_micros", "session_id"),),
     task="task_id",
+    home=lambda task: (owner_of(task.agent_name, task.principal), task.session_id),
     drops=tuple((kind, "number") for kind in (THREADS, OPEN_TURNS, ENDED_TURNS, ENTRIES)),
 )
 

@@ -36,6 +36,7 @@ WEBHOOKS = Kind(
     key=("agent_name", "task_id", "config_id"),
     order=("create_micros", "config_id"),
     task="task_id",
+    home=lambda task: (task.agent_name,),
     claimed=True,
 )
 
@@ -70,8 +71,12 @@ def advance_webhook(records: Records, row: PushRow, worker: str, cursor: int) ->
 def _put(records: Records, row: PushRow) -> PushRow:
     is_finished = records.is_finished(row.task_id, row.cursor)
     if is_finished is None:
-        raise TaskNotFoundError(f"task {row.task_id} is not in the store", task_id=row.task_id)
+        raise _not_found_error(row.task_id)
     return records.put(WEBHOOKS, replace(row, done=row.done or is_finished))
+
+
+def _not_found_error(task_id: str) -> TaskNotFoundError:
+    return TaskNotFoundError(f"task {task_id} is not in the store", task_id=task_id)
 
 
 def webhooks_of(
@@ -126,8 +131,14 @@ class WebhookRows:
         )
 
     async def wait_event(self, task_id: str, after: int) -> None:
-        """Wait until the task's log has a sequence > `after`. May return early."""
+        """Wait until the task's log has a sequence > `after`. May return early.
+
+        Raises:
+            TaskNotFoundError: The task was deleted.
+        """
         await self._store.wait(task_id, after)
+        if await self._store.head(task_id) is None:
+            raise _not_found_error(task_id)
 
     async def advance(self, row: PushRow, cursor: int) -> PushRow | None:
         """See `advance_webhook`; for rows of this process."""

@@ -20,14 +20,17 @@ from protolink_grpc.errors import (
     StoreError,
     StoreReadOnlyError,
     StoreVersionError,
+    TaskAlreadyRunningError,
 )
 from protolink_grpc.models.lifecycle import TaskState
 from protolink_grpc.storage.port import READ_BYTES, Append, ForeignListener, RequestRecord, TaskHead
+from protolink_grpc.storage.records import Records
 from protolink_grpc.storage.sqlite import engine, file, liveness, log, tails
 from protolink_grpc.storage.sqlite.file import Schema, connect, explain
 from protolink_grpc.storage.sqlite.liveness import is_dead, process_identity
 from protolink_grpc.storage.sqlite.log import MIGRATIONS, ROW_BYTES, SCHEMA, split_row
 from protolink_grpc.storage.sqlite.store import SQLiteStore, now_micros
+from protolink_grpc.storage.webhooks import WEBHOOKS
 
 PATIENCE_S = 20.0
 """How long something that must happen may take; far more than it needs on a busy machine."""
@@ -619,6 +622,72 @@ async def test_a_reader_that_comes_while_others_are_waited_for_is_not_missed(
         await second
     first.cancel()
     await asyncio.wait([first])
+
+
+async def test_another_stores_deletion_wakes_who_waits_and_nothing_of_the_log_is_remembered(
+    store: SQLiteStore, other: SQLiteStore
+) -> None:
+    heard = asyncio.Queue[str]()
+    store.listeners.append(ForeignListener(lambda: ["task"], heard.put_nowait))
+    await store.append(addition("task", b"one", state=TaskState.COMPLETED, worker=store.worker))
+    waiting = asyncio.create_task(store.wait("task", 1))
+    await settle(store)
+    assert (await other.delete(["task"])).tasks == 1
+    async with asyncio.timeout(PATIENCE_S):
+        await waiting
+        assert await heard.get() == "task"
+    assert await store.read("task", 0, 10) == []
+    store.listeners.clear()
+
+
+async def test_a_log_that_another_store_deleted_and_began_again_is_read_from_the_file(
+    store: SQLiteStore, other: SQLiteStore
+) -> None:
+    await store.append(addition("task", b"old", b"older", state=TaskState.COMPLETED, worker=store.worker))
+    await other.delete(["task"])
+    await other.append(addition("task", b"new", b"newer", worker=other.worker))
+    head = await store.head("task")
+    assert head is not None
+    assert await whole(store) == [b"new", b"newer"]
+
+
+async def test_deleted_events_are_removed_from_the_file(path: Path) -> None:
+    secret = b"the word that must not be found " * 500
+    store = SQLiteStore(path)
+    await store.open()
+    await store.append(addition("task", secret, state=TaskState.COMPLETED))
+    await store.append(addition("another", b"kept"))
+    await store.delete(["task"])
+    await store.close()
+    assert b"must not be found" not in path.read_bytes()
+    assert b"kept" in path.read_bytes()
+    assert not path.with_name("tasks.db-wal").exists()
+
+
+async def test_a_deletion_that_is_refused_does_not_fail_the_others_in_its_group(store: SQLiteStore) -> None:
+    await store.append(addition("ended", state=TaskState.COMPLETED))
+    await store.append(addition("task"))
+
+    def refuse(records: Records) -> None:
+        records.delete(WEBHOOKS, "agent")
+        raise LeaseLostError("no")
+
+    async with held_writer(store):
+        waiting = [
+            asyncio.ensure_future(each)
+            for each in (
+                store.append(addition("task", after=1)),
+                store.delete(["ended", "task"]),
+                store.delete(["ended"], records=refuse),
+                store.append(addition("task", after=2)),
+            )
+        ]
+        await asyncio.sleep(0)
+        before = store.commits.count
+    outcomes = await asyncio.gather(*waiting, return_exceptions=True)
+    assert [type(each) for each in outcomes] == [type(None), TaskAlreadyRunningError, LeaseLostError, type(None)]
+    assert store.commits.count == before + 2  # that of the held writer, and one for the group
+    assert await store.head("ended") is not None
 
 
 async def test_the_listener_hears_of_other_processes_appends_to_the_tasks_that_run_here(

@@ -5,24 +5,27 @@ The engine runs the statements. Those on records are in `records`.
 
 import sqlite3
 from array import array
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from protolink_grpc.errors import LeaseLostError, ProtolinkError, SequenceConflictError, TaskNotFoundError
+from protolink_grpc.models.json_value import to_json
 from protolink_grpc.models.lifecycle import TaskState
 from protolink_grpc.storage.approvals import APPROVALS
 from protolink_grpc.storage.port import (
     READ_BYTES,
     Append,
+    Deleted,
     RequestRecord,
     TaskHead,
     TaskQuery,
     limit_bytes,
+    require_ended,
 )
-from protolink_grpc.storage.records import put_all
+from protolink_grpc.storage.records import Kind, Records, put_all
 from protolink_grpc.storage.session_rows import KINDS as SESSION_KINDS
 from protolink_grpc.storage.sqlite.file import Schema
-from protolink_grpc.storage.sqlite.records import SCOPES, SQLiteRecords, tables_of
+from protolink_grpc.storage.sqlite.records import DROPPED, SCOPES, SQLiteRecords, tables_of
 from protolink_grpc.storage.webhooks import WEBHOOKS
 
 MIGRATIONS = (
@@ -54,7 +57,9 @@ MIGRATIONS = (
 """Forward steps; entry i migrates a file from version i to i + 1. Released entries are never edited. None means that
 older files are not supported any more; a new file starts after it."""
 
-SCHEMA = Schema(MIGRATIONS, tables=tables_of(APPROVALS, WEBHOOKS, *SESSION_KINDS))
+KINDS: tuple[Kind[Any], ...] = (APPROVALS, WEBHOOKS, *SESSION_KINDS)
+
+SCHEMA = Schema(MIGRATIONS, tables=tables_of(*KINDS) | DROPPED)
 
 ROW_BYTES = 1 << 18
 """Events of one append share a row of up to this many bytes, because a row costs as much as several events."""
@@ -81,6 +86,8 @@ _INSERT_EVENTS = "INSERT INTO events VALUES (?, ?, ?, ?)"
 _THIS_REQUEST = "agent_name = ? AND principal = ? AND request_id = ?"
 REQUEST = f"SELECT task_id, after_sequence FROM requests WHERE {_THIS_REQUEST}"  # noqa: S608 -- fixed words only
 _FORGET_REQUEST = f"DELETE FROM requests WHERE {_THIS_REQUEST}"  # noqa: S608 -- fixed words only
+# Of one owner, because requests are not indexed by task.
+_DELETE_REQUESTS = f"DELETE FROM requests WHERE agent_name = ? AND principal = ? AND {_THESE}"  # noqa: S608 -- fixed words only
 
 
 def head_of(row: tuple[Any, ...]) -> TaskHead:
@@ -193,6 +200,46 @@ def _insert(
         append.session.write(records)
     changed |= records.changed
     return None
+
+
+def delete(
+    db: sqlite3.Connection,
+    task_ids: Sequence[str],
+    work: Callable[[Records], None] | None,
+    changed: set[tuple[str, Any]],
+) -> Deleted | ProtolinkError:
+    """Delete ended tasks in the group's transaction, as `LogStore.delete`. A refusal changes nothing: see `Job.work`.
+
+    Args:
+        work: Called before the tasks are deleted.
+        changed: Receives the kinds and scopes of records whose readers must be woken after the commit.
+    """
+    ids = (to_json(list(task_ids)),)
+    heads = [head_of(row) for row in db.execute(f"{SELECT} WHERE {_THESE}", ids)]
+    for head in heads:
+        require_ended(head)
+    records = SQLiteRecords(db)
+    if work is not None:
+        db.execute("SAVEPOINT deletion")
+        try:
+            work(records)
+        except ProtolinkError as refusal:
+            db.execute("ROLLBACK TO deletion")
+            return refusal
+        finally:
+            db.execute("RELEASE deletion")
+    db.execute("PRAGMA secure_delete = ON")
+    try:
+        for kind in KINDS:
+            records.drop_of_tasks(kind, heads)
+        for owner in {(head.agent_name, head.principal) for head in heads}:
+            db.execute(_DELETE_REQUESTS, (*owner, *ids))
+        for table in ("events", "tasks"):
+            db.execute(f"DELETE FROM {table} WHERE {_THESE}", ids)  # noqa: S608 -- fixed words only
+    finally:
+        db.execute("PRAGMA secure_delete = OFF")
+    changed |= records.changed
+    return Deleted(len(heads), sum(head.sequence for head in heads))
 
 
 def _row_cuts(after: int, events: list[bytes]) -> Iterator[tuple[int, list[bytes]]]:

@@ -1,7 +1,8 @@
 """Records in SQL: one table for each kind, derived from its declaration. The engine runs the statements."""
 
 import sqlite3
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from enum import Enum
 from functools import cache
 from itertools import starmap
@@ -10,7 +11,7 @@ from typing import Any, TypeVar
 from protolink_grpc.models.json_value import to_json
 from protolink_grpc.models.lifecycle import TERMINAL
 from protolink_grpc.storage.port import HELD
-from protolink_grpc.storage.records import Key, Kind, Revisions, Where, values_getter
+from protolink_grpc.storage.records import Key, Kind, Revisions, TaskIds, Where, values_getter
 
 R = TypeVar("R")
 
@@ -23,9 +24,22 @@ SCOPES = """
 """
 """Tables of a file with records: the latest revision of each scope, and the first revision of the file."""
 
+DROPPED = {
+    "dropped_records": (
+        "CREATE TABLE dropped_records("
+        "kind TEXT NOT NULL, scope TEXT NOT NULL, latest INTEGER NOT NULL, PRIMARY KEY(kind, scope)) STRICT, WITHOUT ROWID"
+    )
+}
+"""A table of a file whose records are dropped with tasks: for each scope, the greatest revision of a dropped record."""
+
 _TYPES: dict[type, str] = {int: "INTEGER", bool: "INTEGER", float: "REAL", bytes: "BLOB"}
 _REVISIONS = (
-    "SELECT begin, coalesce((SELECT latest FROM record_scopes WHERE kind = ? AND scope = ?), begin) FROM record_epoch"
+    "SELECT max(begin, coalesce((SELECT latest FROM dropped_records WHERE kind = ?1 AND scope = ?2), begin)), "
+    "coalesce((SELECT latest FROM record_scopes WHERE kind = ?1 AND scope = ?2), begin) FROM record_epoch"
+)
+_DROP_REVISION = (
+    "INSERT INTO dropped_records VALUES (?, ?, ?) "
+    "ON CONFLICT(kind, scope) DO UPDATE SET latest = max(latest, excluded.latest)"
 )
 _NEXT_REVISION = (
     "INSERT INTO record_scopes SELECT ?, ?, begin + 1 FROM record_epoch WHERE true "
@@ -152,8 +166,60 @@ class SQLiteRecords:
         return record if kept is None else kept
 
     def delete(self, kind: Kind[Any], *key: object) -> int:
-        sql, values = _conditions(zip(kind.key, key, strict=False))
-        return self._db.execute(f"DELETE FROM {kind.name} WHERE {sql}", values).rowcount  # noqa: S608 -- names of fields only
+        return self._delete(kind, dict(zip(kind.key, key, strict=False)))
+
+    def _delete(self, kind: Kind[Any], where: Where) -> int:
+        sql, values = _conditions(where.items())
+        deleted = self._db.execute(f"DELETE FROM {kind.name} WHERE {sql}", values).rowcount  # noqa: S608 -- names of fields only
+        if deleted and (kind.watched or kind.waited):
+            self.changed.add((kind.name, where[kind.scope]))
+        return deleted
+
+    # -- For the task store ----------------------------------------------------------------------------------------------
+
+    def drop_of_tasks(self, kind: Kind[Any], tasks: Sequence[TaskIds]) -> None:
+        """Drop the records of a kind that belong to deleted tasks. Readers that have not read their changes must start again."""
+        if kind.home is None:
+            return  # dropped with the records of another kind
+        ids = frozenset(task.task_id for task in tasks)
+        for home in {kind.home(task) for task in tasks}:
+            where = dict(zip(kind.key, home, strict=False))
+            if kind.drops:
+                for record in self.select(kind, where):
+                    self._drop_parts(kind, record, ids)
+            else:
+                self._drop(kind, {**where, kind.task: ids})
+
+    def _drop(self, kind: Kind[Any], where: Where) -> None:
+        if kind.watched:
+            sql, values = _conditions(where.items())
+            row = self._db.execute(f"SELECT max(revision) FROM {kind.name} WHERE {sql}", values).fetchone()  # noqa: S608 -- names of fields only
+            if row[0] is not None:
+                self._db.execute(_DROP_REVISION, (kind.name, where[kind.scope], row[0]))
+        self._delete(kind, where)
+
+    def _drop_parts(self, kind: Kind[Any], record: Any, ids: frozenset[str]) -> None:
+        """Drop the parts of a record that belong to tasks, and the record with all its parts if no other task has one."""
+        parts = [(each, getattr(record, name)) for each, name in kind.drops]
+        for each, scope in parts:
+            if each.task:
+                self._drop(each, {each.scope: scope, each.task: ids})
+        if getattr(record, kind.task) not in ids:
+            return
+        others = [task for each, scope in parts if each.task for task in self._one_task(each, scope)]
+        if others:
+            self.put(kind, replace(record, **{kind.task: others[0]}))
+            return
+        for each, scope in parts:
+            self._delete(each, {each.scope: scope})
+        self.delete(kind, *kind.key_of(record))
+
+    def _one_task(self, kind: Kind[Any], scope: Any) -> list[str]:
+        """Return a task that has records in a scope, if there is one."""
+        sql = f"SELECT {kind.task} FROM {kind.name} WHERE {kind.scope} = ? AND {kind.task} != '' LIMIT 1"  # noqa: S608 -- names of fields only
+        return [task_id for (task_id,) in self._db.execute(sql, (scope,))]
+
+    # -- Revisions and ends of tasks -------------------------------------------------------------------------------------
 
     def revisions(self, kind: Kind[Any], scope: str) -> Revisions:
         return Revisions(*self._db.execute(_REVISIONS, (kind.name, scope)).fetchone())

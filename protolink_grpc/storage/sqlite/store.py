@@ -23,6 +23,7 @@ from protolink_grpc.models.json_value import to_json
 from protolink_grpc.storage.port import (
     HELD,
     Append,
+    Deleted,
     ForeignListener,
     RequestRecord,
     TaskHead,
@@ -146,6 +147,20 @@ class SQLiteStore:
         if append.committed is not None:
             append.committed()
 
+    async def delete(self, task_ids: Sequence[str], *, records: Callable[[Records], None] | None = None) -> Deleted:
+        changed: set[tuple[str, Any]] = set()
+        return await self._engine.write(
+            lambda db: tables.delete(db, task_ids, records, changed), partial(self._forget, task_ids, changed)
+        )
+
+    def _forget(self, task_ids: Sequence[str], changed: set[tuple[str, Any]], _: Deleted) -> None:
+        """Wake the readers of deleted tasks, after the commit and before the result."""
+        for task_id in task_ids:
+            self._tails.drop(task_id)
+            self._waiters.wake(task_id)
+        for scope in changed:
+            self._change_waiters.wake(scope)
+
     async def _execute(self, sql: str, values: tuple[Any, ...]) -> int:
         """Run one statement and return the number of changed rows."""
         return await self._engine.write(lambda db: db.execute(sql, values).rowcount)
@@ -167,6 +182,8 @@ class SQLiteStore:
             return
         async with self._register_waiter(self._waiters, task_id) as waiting:
             head = await self.head(task_id)
+            if head is None and after:
+                return  # the task was deleted
             if head is None or head.sequence <= after:
                 await waiting
 
@@ -198,7 +215,7 @@ class SQLiteStore:
                     version = latest
                     self._change_waiters.wake_all()
                     # Only now, because later readers find the new head themselves.
-                    await self._wake_grown(self._watched_task_ids())
+                    await self._wake_changed(self._watched_task_ids())
         except StoreError as error:
             # Readers then read again, at most as often as a poll; the next waiting reader starts another poll task.
             log.warning("cannot follow other processes' appends: %s", error)
@@ -211,12 +228,14 @@ class SQLiteStore:
         running = [task_id for listener in self.listeners for task_id in listener.task_ids()]
         return list({*self._waiters.keys(), *running})
 
-    async def _wake_grown(self, task_ids: list[str]) -> None:
+    async def _wake_changed(self, task_ids: list[str]) -> None:
         rows = await self._rows(
             "SELECT task_id, sequence FROM tasks WHERE task_id IN (SELECT value FROM json_each(?))", to_json(task_ids)
         )
-        for task_id, sequence in rows:
-            if sequence <= self._tails.end(task_id):
+        found = dict(rows)
+        for task_id in task_ids:
+            # A task that is not found was deleted, or is not stored yet.
+            if task_id in found and found[task_id] <= self._tails.end(task_id):
                 continue
             self._tails.drop(task_id)
             self._waiters.wake(task_id)
@@ -225,7 +244,11 @@ class SQLiteStore:
 
     async def head(self, task_id: str) -> TaskHead | None:
         rows = await self._rows(tables.SELECT + " WHERE task_id = ?", task_id)
-        return tables.head_of(rows[0]) if rows else None
+        head = tables.head_of(rows[0]) if rows else None
+        if head is None or head.worker != self.worker:
+            # Another process may have deleted the task, and may have stored another one with the same id.
+            self._tails.drop(task_id)
+        return head
 
     async def find(self, query: TaskQuery) -> TaskPage:
         rows = await self._rows(*tables.page(query))
