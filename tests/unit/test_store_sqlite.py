@@ -30,7 +30,7 @@ from protolink_grpc.storage.sqlite.file import Schema, connect, explain
 from protolink_grpc.storage.sqlite.liveness import is_dead, process_identity
 from protolink_grpc.storage.sqlite.log import MIGRATIONS, ROW_BYTES, SCHEMA, split_row
 from protolink_grpc.storage.sqlite.store import SQLiteStore, now_micros
-from protolink_grpc.storage.webhooks import WEBHOOKS
+from protolink_grpc.storage.webhooks import WEBHOOKS, PushRow, put_webhook
 
 PATIENCE_S = 20.0
 """How long something that must happen may take; far more than it needs on a busy machine."""
@@ -657,7 +657,9 @@ async def test_deleted_events_are_removed_from_the_file(path: Path) -> None:
     await store.open()
     await store.append(addition("task", secret, state=TaskState.COMPLETED))
     await store.append(addition("another", b"kept"))
-    await store.delete(["task"])
+    hook = PushRow("agent", "ada", "another", "hook", secret, 0, 1_000)
+    await store.change(lambda records: put_webhook(records, hook))
+    await store.delete(["task"], records=lambda records: records.delete(WEBHOOKS, "agent") and None)
     await store.close()
     assert b"must not be found" not in path.read_bytes()
     assert b"kept" in path.read_bytes()

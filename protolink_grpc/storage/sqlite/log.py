@@ -214,32 +214,35 @@ def delete(
         work: Called before the tasks are deleted.
         changed: Receives the kinds and scopes of records whose readers must be woken after the commit.
     """
-    ids = (to_json(list(task_ids)),)
-    heads = [head_of(row) for row in db.execute(f"{SELECT} WHERE {_THESE}", ids)]
+    heads = [head_of(row) for row in db.execute(f"{SELECT} WHERE {_THESE}", (to_json(list(task_ids)),))]
     for head in heads:
         require_ended(head)
-    records = SQLiteRecords(db)
-    if work is not None:
-        db.execute("SAVEPOINT deletion")
-        try:
-            work(records)
-        except ProtolinkError as refusal:
-            db.execute("ROLLBACK TO deletion")
-            return refusal
-        finally:
-            db.execute("RELEASE deletion")
-    db.execute("PRAGMA secure_delete = ON")
+    db.execute("PRAGMA secure_delete = ON")  # deleted data is overwritten, not only unlinked
+    db.execute("SAVEPOINT deletion")  # `work` may refuse after its first change
+    outcome: Deleted | ProtolinkError = Deleted(len(heads), sum(head.sequence for head in heads))
     try:
-        for kind in KINDS:
-            records.drop_of_tasks(kind, heads)
-        for owner in {(head.agent_name, head.principal) for head in heads}:
-            db.execute(_DELETE_REQUESTS, (*owner, *ids))
-        for table in ("events", "tasks"):
-            db.execute(f"DELETE FROM {table} WHERE {_THESE}", ids)  # noqa: S608 -- fixed words only
+        records = SQLiteRecords(db)
+        if work is not None:
+            work(records)
+        _delete(db, records, heads)
+        changed |= records.changed
+    except ProtolinkError as refusal:
+        db.execute("ROLLBACK TO deletion")
+        outcome = refusal
     finally:
         db.execute("PRAGMA secure_delete = OFF")
-    changed |= records.changed
-    return Deleted(len(heads), sum(head.sequence for head in heads))
+    db.execute("RELEASE deletion")
+    return outcome
+
+
+def _delete(db: sqlite3.Connection, records: SQLiteRecords, heads: Sequence[TaskHead]) -> None:
+    for kind in KINDS:
+        records.drop_of_tasks(kind, heads)
+    ids = to_json([head.task_id for head in heads])
+    for owner in {(head.agent_name, head.principal) for head in heads}:
+        db.execute(_DELETE_REQUESTS, (*owner, ids))
+    for table in ("events", "tasks"):
+        db.execute(f"DELETE FROM {table} WHERE {_THESE}", (ids,))  # noqa: S608 -- fixed words only
 
 
 def _row_cuts(after: int, events: list[bytes]) -> Iterator[tuple[int, list[bytes]]]:

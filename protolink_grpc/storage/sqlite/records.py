@@ -191,12 +191,15 @@ class SQLiteRecords:
                 self._drop(kind, {**where, kind.task: ids})
 
     def _drop(self, kind: Kind[Any], where: Where) -> None:
-        if kind.watched:
-            sql, values = _conditions(where.items())
-            row = self._db.execute(f"SELECT max(revision) FROM {kind.name} WHERE {sql}", values).fetchone()  # noqa: S608 -- names of fields only
-            if row[0] is not None:
-                self._db.execute(_DROP_REVISION, (kind.name, where[kind.scope], row[0]))
-        self._delete(kind, where)
+        if not kind.watched:
+            self._delete(kind, where)
+            return
+        sql, values = _conditions(where.items())
+        rows = self._db.execute(f"DELETE FROM {kind.name} WHERE {sql} RETURNING revision", values).fetchall()  # noqa: S608 -- names of fields only
+        if rows:
+            scope = (kind.name, where[kind.scope])
+            self._db.execute(_DROP_REVISION, (*scope, max(rows)[0]))
+            self.changed.add(scope)
 
     def _drop_parts(self, kind: Kind[Any], record: Any, ids: frozenset[str]) -> None:
         """Drop the parts of a record that belong to tasks, and the record with all its parts if no other task has one."""
