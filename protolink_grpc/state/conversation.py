@@ -166,6 +166,17 @@ class ConversationMemory:
             await self._empty(each)
         return (await self.describe(session_id)).cleared_since(before)
 
+    async def delete(self, session_id: str) -> int:
+        """Delete the conversations of a session and of its threads. Nothing of them stays known, not even the ids of turns.
+
+        Returns:
+            The number of deleted messages.
+        """
+        found = await self._storage().conversations(session_id)
+        for each in found:
+            await self._storage().delete_session(each)
+        return sum(found.values())
+
     async def _empty(self, session_id: str) -> None:
         for _ in range(ATTEMPTS):
             stored = await self._storage().load_messages(session_id, 1)

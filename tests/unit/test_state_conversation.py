@@ -192,6 +192,18 @@ async def test_a_reset_of_a_session_clears_its_threads(memory: ConversationMemor
     assert await spoken(memory, "t") == ["five", "five!"]
 
 
+async def test_a_deletion_of_a_session_leaves_nothing_of_its_threads(memory: ConversationMemory) -> None:
+    await speak_in_threads(memory)
+    await memory.reset("s")
+    await speak(memory, "seven", session_id="s\nside")
+    assert await memory.delete("s") == 2
+    assert not await memory.knows("s")
+    assert await memory.delete("s") == 0
+    assert await memory.session_ids() == ["t", "u"]
+    await speak(memory, "one")  # the id of a deleted turn
+    assert await spoken(memory) == ["one", "one!"]
+
+
 async def test_a_reset_of_an_empty_session_clears_nothing(memory: ConversationMemory) -> None:
     report = await memory.reset("s")
     assert (report.cleared, report.exists) == (False, False)
