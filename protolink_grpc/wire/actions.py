@@ -158,7 +158,7 @@ def approval_from_pb(pb: approval_pb2.Approval, field: str = "approval") -> Appr
     if pb.HasField("decision"):
         decision = APPROVAL_DECISION.from_pb(
             pb.decision,
-            f"{field}.decision",
+            f"{field}.decision" if field else "decision",
             request_id=request.request_id,
             expired=pb.state == approval_pb2.APPROVAL_STATE_EXPIRED,
         )

@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 from protolink_grpc.errors import InvalidArgumentError
 from protolink_grpc.models import events as ev
 from protolink_grpc.models import session
+from protolink_grpc.models.action import Approval, ApprovalState, PolicyEffect
 from protolink_grpc.models.cost import Cost
 from protolink_grpc.models.json_form import inner_of, own_fields
 from protolink_grpc.models.json_value import from_json, to_json
@@ -26,7 +27,29 @@ from protolink_grpc.models.kinds import Kind
 from protolink_grpc.models.lifecycle import StateChange, TaskState
 from protolink_grpc.models.part import RouteDecision, ToolOutput
 from protolink_grpc.models.session import Session, Thread, Turn, TurnState, WhenBusy
-from protolink_grpc.models.snapshot import Availability, DeliveryState, Gap, LinkedTask, TaskAttempt, TaskSnapshot
+from protolink_grpc.models.snapshot import (
+    ActionCount,
+    ArtifactsSnapshot,
+    ArtifactSummary,
+    Availability,
+    CompactionSummary,
+    ContextBoundarySnapshot,
+    DeliveryState,
+    EvidenceSnapshot,
+    Gap,
+    LinkedTask,
+    PolicyCount,
+    QueuedTurn,
+    QueueHold,
+    QueueSnapshot,
+    SessionSnapshot,
+    TaskAttempt,
+    TaskSnapshot,
+    ThreadSnapshot,
+    ThreadStatus,
+    ToolInventoryEntry,
+    ToolInventorySnapshot,
+)
 from protolink_grpc.models.state import StateStoreReport
 from protolink_grpc.models.task_control import TaskStatus
 from protolink_grpc.models.watch import WatchPosition
@@ -143,6 +166,102 @@ FULL_SNAPSHOT = TaskSnapshot(
     *(3, 4, values.FULL_USAGE, DeliveryState.PENDING, True, (GAP,)),
 )
 
+APPROVAL = Approval(
+    replace(values.FULL_REQUEST, task_id="task"),
+    ApprovalState.APPROVED,
+    values.FULL_RECORD,
+    values.FULL_REQUEST.action.fingerprint,
+)
+COMPACTION = CompactionSummary(7, values.NOON, PAYLOADS[ev.ContextCompacted])
+BOUNDARY = ContextBoundarySnapshot("task", 9, 8, values.FULL_MANIFEST, 2, (COMPACTION,), (GAP,))
+PRODUCT = ArtifactSummary(
+    *("task", "artifact", "report", "name", "file:///a", "text/plain", "action", 2, 3, "begin", values.NOON)
+)
+THREAD_VIEW = ThreadSnapshot(
+    *("session", FULL_THREAD, 9, ThreadStatus.BLOCKED, "paused", (FULL_TURN,), (FULL_TURN,), FULL_TURN, (FULL_TURN,)),
+    *(FULL_TURN, (APPROVAL,), (FULL_SNAPSHOT,), BOUNDARY, (GAP,)),
+)
+FULL_SESSION = Session(
+    *("s", "t", values.FACTS, True, 1, values.NOON, values.NOON, (FULL_THREAD,), (FULL_TURN,), 2),
+)
+ENTRY = ToolInventoryEntry(values.FULL_TOOL, "mcp:files")
+COUNT = ActionCount("tool.call", "completed", 2)
+approvals = st.just(APPROVAL)
+compactions = st.builds(CompactionSummary, values.counts, values.times, values.PAYLOADS[ev.ContextCompacted])
+boundaries = st.builds(
+    ContextBoundarySnapshot,
+    *(values.names, values.counts, values.counts, st.none() | values.manifests, small),
+    *(st.tuples(compactions), st.tuples(gaps)),
+)
+products = st.builds(
+    ArtifactSummary,
+    *[values.names, values.names, *[values.texts] * 5, small, values.counts, values.texts, st.none() | values.times],
+)
+thread_views = st.builds(
+    ThreadSnapshot,
+    *(values.names, threads, values.counts, st.sampled_from(ThreadStatus), values.texts, st.tuples(turns)),
+    *(st.tuples(turns), st.none() | turns, st.tuples(turns), st.none() | turns, st.tuples(approvals)),
+    *(st.tuples(snapshots_of_tasks), st.none() | boundaries, st.tuples(gaps)),
+)
+queued_turns = st.builds(QueuedTurn, turns, small, values.texts)
+holds = st.builds(QueueHold, values.names, st.tuples(turns), st.booleans())
+tool_entries = st.builds(ToolInventoryEntry, values.tools, values.texts)
+outcomes = st.sampled_from(["", "completed", "denied", "unknown-77"])
+action_counts = st.builds(ActionCount, values.names, outcomes, values.counts)
+policy_counts = st.builds(PolicyCount, st.sampled_from(PolicyEffect), values.counts)
+arbitrary_sessions = st.builds(
+    Session,
+    *(values.names, values.texts, values.objects, st.booleans(), values.counts, values.times, values.times),
+    *(st.tuples(threads), st.tuples(turns), values.counts),
+)
+SNAPSHOTS: dict[Codec[Any, Any], tuple[Any, st.SearchStrategy[Any]]] = {
+    snapshots.GAP: (GAP, gaps),
+    snapshots.LINKED_TASK: (LINKED, linked_tasks),
+    snapshots.TASK_ATTEMPT: (ATTEMPT, attempts),
+    snapshots.TASK_SNAPSHOT: (FULL_SNAPSHOT, snapshots_of_tasks),
+    snapshots.COMPACTION: (COMPACTION, compactions),
+    snapshots.CONTEXT_BOUNDARY: (BOUNDARY, boundaries),
+    snapshots.ARTIFACT_SUMMARY: (PRODUCT, products),
+    snapshots.ARTIFACTS: (
+        ArtifactsSnapshot("task", 9, (PRODUCT,), (GAP,)),
+        st.builds(ArtifactsSnapshot, values.names, values.counts, st.tuples(products), st.tuples(gaps)),
+    ),
+    snapshots.THREAD_SNAPSHOT: (THREAD_VIEW, thread_views),
+    snapshots.SESSION_SNAPSHOT: (
+        SessionSnapshot(FULL_SESSION, (THREAD_VIEW,), (FULL_TURN,), "more", (APPROVAL,), (PRODUCT,), (GAP,)),
+        st.builds(
+            SessionSnapshot,
+            *(arbitrary_sessions, st.tuples(thread_views), st.tuples(turns), values.texts, st.tuples(approvals)),
+            *(st.tuples(products), st.tuples(gaps)),
+        ),
+    ),
+    snapshots.QUEUED_TURN: (QueuedTurn(FULL_TURN, 1, "begin"), queued_turns),
+    snapshots.QUEUE_HOLD: (QueueHold("side", (FULL_TURN,), True), holds),
+    snapshots.QUEUE_SNAPSHOT: (
+        QueueSnapshot("s", 9, (QueuedTurn(FULL_TURN, 1, "begin"),), (QueueHold("side", (FULL_TURN,), True),)),
+        st.builds(QueueSnapshot, values.names, values.counts, st.tuples(queued_turns), st.tuples(holds)),
+    ),
+    snapshots.TOOL_ENTRY: (ENTRY, tool_entries),
+    snapshots.TOOL_INVENTORY: (
+        ToolInventorySnapshot(values.NOON, (ENTRY,), (GAP,)),
+        st.builds(ToolInventorySnapshot, st.none() | values.times, st.tuples(tool_entries), st.tuples(gaps)),
+    ),
+    snapshots.ACTION_COUNT: (COUNT, action_counts),
+    snapshots.POLICY_COUNT: (PolicyCount(PolicyEffect.DENY, 2), policy_counts),
+    snapshots.EVIDENCE: (
+        EvidenceSnapshot(
+            *("task", 9, "trace", ("run",), (COUNT,), 1, 2, 3, (PolicyCount(PolicyEffect.DENY, 2),)),
+            *((values.FULL_LINK,), (GAP,)),
+        ),
+        st.builds(
+            EvidenceSnapshot,
+            *(values.names, values.counts, values.texts, st.tuples(values.names), st.tuples(action_counts)),
+            *[values.counts] * 3,
+            *(st.tuples(policy_counts), st.tuples(values.links), st.tuples(gaps)),
+        ),
+    ),
+}
+
 VALUES: dict[Codec[Any, Any], tuple[Any, st.SearchStrategy[Any]]] = {
     FAILURE: (values.FULL_FAILURE, values.whole_failures),
     tools.TOOL: (values.FULL_TOOL, values.tools),
@@ -203,20 +322,10 @@ VALUES: dict[Codec[Any, Any], tuple[Any, st.SearchStrategy[Any]]] = {
     ),
     sessions.THREAD: (FULL_THREAD, threads),
     sessions.TURN: (FULL_TURN, turns),
-    sessions.SESSION: (
-        Session("s", "t", values.FACTS, True, 1, values.NOON, values.NOON, (FULL_THREAD,), (FULL_TURN,), 2),
-        st.builds(
-            Session,
-            *(values.names, values.texts, values.objects, st.booleans(), values.counts, values.times, values.times),
-            *(st.tuples(threads), st.tuples(turns), values.counts),
-        ),
-    ),
+    sessions.SESSION: (FULL_SESSION, arbitrary_sessions),
     payloads.DESCRIPTION: (values.FULL_DESCRIPTION, values.descriptions),
     payloads.LINK: (values.FULL_LINK, values.links),
-    snapshots.GAP: (GAP, gaps),
-    snapshots.LINKED_TASK: (LINKED, linked_tasks),
-    snapshots.TASK_ATTEMPT: (ATTEMPT, attempts),
-    snapshots.TASK_SNAPSHOT: (FULL_SNAPSHOT, snapshots_of_tasks),
+    **SNAPSHOTS,
     **{codec: SESSION_EVENTS[codec.cls] for codec in sessions.PAYLOADS.values()},
     **{codec: (PAYLOADS[codec.cls], values.PAYLOADS[codec.cls]) for codec in payloads.CODECS},
 }
@@ -279,7 +388,7 @@ OTHER_JSON = {
     *(registry.FILTER, registry.INSTANCE_STATUS, registry.REGISTERED_AGENT, registry.AGENT_CHANGE),
     watch.POSITION,  # no JSON form, like those of the registry and of sessions
     *(sessions.THREAD, sessions.TURN, sessions.SESSION, *sessions.PAYLOADS.values()),
-    *(snapshots.GAP, snapshots.LINKED_TASK, snapshots.TASK_ATTEMPT, snapshots.TASK_SNAPSHOT),
+    *SNAPSHOTS,
 }
 
 
