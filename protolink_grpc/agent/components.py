@@ -15,12 +15,14 @@ from protolink_grpc.llms.loop_host import InferSettings
 from protolink_grpc.models.action import RunAction
 from protolink_grpc.models.context import RunBudget, RunContext
 from protolink_grpc.models.redaction import DEFAULT_REDACTION_POLICY
+from protolink_grpc.models.snapshot import ToolInventorySnapshot
 from protolink_grpc.policy.budget import BudgetEnforcer, effective
 from protolink_grpc.runtime.actions.delegation import Actions
 from protolink_grpc.runtime.actions.gate import TOOL_CALL, ActionContext, Gate, charge_tool_call
 from protolink_grpc.runtime.actions.input_requests import INPUT_REQUEST, check_answer
 from protolink_grpc.runtime.actions.outside import ActionAuthorizer, NarrowedContext, StandaloneContext
 from protolink_grpc.runtime.actions.sampling import ModelSampler
+from protolink_grpc.runtime.actions.tools import tool_inventory
 from protolink_grpc.runtime.default_handler import DefaultHandler, ModelSettings
 from protolink_grpc.runtime.run import Controls, Run, current_run
 from protolink_grpc.state import ConversationMemory, InMemoryStorage, State
@@ -151,6 +153,10 @@ class AgentComponents:
         metadata = {"principal": principal}
         context = RunContext(session_id=session_id or None, principal=principal, metadata=metadata)
         await ActionAuthorizer(self.policy, self.controls.approval_handler).authorize(action, context)
+
+    def tool_inventory(self, principal: str, scopes: frozenset[str]) -> ToolInventorySnapshot:
+        """Return the tools that a principal with these scopes can use."""
+        return tool_inventory(self.toolbox, self.policy, principal, scopes)
 
     def check_edit(self, action: RunAction, arguments: dict[str, Any]) -> None:
         """Check edited arguments of a waiting tool call, or the answer to a question of a tool.

@@ -485,6 +485,7 @@ class AgentLifecycle:
                 observers=self._observers(),
                 has_spans=bool(self._components.telemetry),
                 actions=RunActions(self._components.call_tool_of_run, self._call_agent_of_run),
+                inventory=self._components.tool_inventory,
             )
             for each in self._components.telemetry:
                 each.add_service(self._service)

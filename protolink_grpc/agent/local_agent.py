@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 from weakref import WeakMethod
 
 from protolink_grpc.agent.local_sessions import LocalSessions
+from protolink_grpc.agent.local_snapshots import LocalSnapshots
 from protolink_grpc.auth.principal import LOCAL
 from protolink_grpc.client.port import (
     ApprovalAnswer,
@@ -196,6 +197,10 @@ class LocalAgent:
     def _export_session(self, session_id: str, after: int) -> SessionExport:
         found = self._find()
         return SessionExport(session_id, found.card().name, after, found.redaction)
+
+    @property
+    def snapshots(self) -> LocalSnapshots:
+        return LocalSnapshots(self._principal, self._on_its_loop)
 
     async def card(self, timeout_s: float | None) -> AgentCard:
         return AgentCard.from_dict(self._find().card().to_dict())

@@ -9,6 +9,7 @@ from functools import cached_property
 from protolink_grpc.client.approval_calls import ApprovalCalls
 from protolink_grpc.client.control_calls import ControlCalls
 from protolink_grpc.client.session_calls import SessionCalls
+from protolink_grpc.client.snapshot_calls import SnapshotCalls
 from protolink_grpc.client.sync_clients import SyncAgentClient
 from protolink_grpc.client.task_calls import TaskCalls
 
@@ -44,6 +45,11 @@ class AgentClient(TaskCalls, ApprovalCalls, ControlCalls):
     def sessions(self) -> SessionCalls:
         """The caller's sessions: conversations whose inputs wait for each other, and one stream of everything in them."""
         return SessionCalls(self, self._agent)
+
+    @cached_property
+    def snapshots(self) -> SnapshotCalls:
+        """What sessions, threads and tasks of the caller are now, each at a position of its log."""
+        return SnapshotCalls(self, self._agent)
 
     @property
     def sync(self) -> SyncAgentClient:

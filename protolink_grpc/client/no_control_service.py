@@ -1,8 +1,8 @@
-"""ControlService and SessionService for agents of other systems, which do not have them: UnimplementedError."""
+"""The services for control, sessions and snapshots for agents of other systems, which do not have them: UnimplementedError."""
 
 from collections.abc import AsyncGenerator
 
-from protolink_grpc.client.port import ApprovalAnswer, ApprovalFilter, ApprovalList, SessionPort
+from protolink_grpc.client.port import ApprovalAnswer, ApprovalFilter, ApprovalList, SessionPort, SnapshotPort
 from protolink_grpc.errors import UnimplementedError
 from protolink_grpc.models.action import ApprovalDecision
 from protolink_grpc.models.conversation import HistoryCompactionRequest, HistoryCompactionResult
@@ -41,6 +41,10 @@ class NoControlService:
     @property
     def sessions(self) -> SessionPort:
         raise self.unsupported_error("sessions are not supported")
+
+    @property
+    def snapshots(self) -> SnapshotPort:
+        raise self.unsupported_error("snapshots are not supported")
 
     async def report(self, task_id: str, run_id: str, timeout_s: float | None) -> RunReport:
         raise self.unsupported_error("run reports are not supported")

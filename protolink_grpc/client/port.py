@@ -14,6 +14,15 @@ from protolink_grpc.models.lifecycle import TaskState
 from protolink_grpc.models.part import ToolCall, ToolOutput
 from protolink_grpc.models.report import RunReport
 from protolink_grpc.models.session import Session, SessionItem, SessionList, SessionPage, Thread, Turn, WhenBusy
+from protolink_grpc.models.snapshot import (
+    ArtifactsSnapshot,
+    ContextBoundarySnapshot,
+    EvidenceSnapshot,
+    QueueSnapshot,
+    SessionSnapshot,
+    ThreadSnapshot,
+    ToolInventorySnapshot,
+)
 from protolink_grpc.models.state import StateOperationRequest, StateOperationResult
 from protolink_grpc.models.task import Task
 from protolink_grpc.models.task_target import TaskTarget
@@ -189,6 +198,11 @@ class AgentPort(Protocol):
         """The agent's sessions. Raises UnimplementedError for agents of other systems."""
         ...
 
+    @property
+    def snapshots(self) -> "SnapshotPort":
+        """The agent's snapshots. Raises UnimplementedError for agents of other systems."""
+        ...
+
 
 class SessionPort(Protocol):
     """The sessions of one agent: the methods of SessionService with values of `models`. `timeout_s` is that of AgentPort."""
@@ -259,6 +273,24 @@ class SessionPort(Protocol):
     ) -> AsyncGenerator[list[dict[str, Any]], None]:
         """Yield the events of the session in the JSON of the Agent Runtime contract after a sequence, in order."""
         ...
+
+
+class SnapshotPort(Protocol):
+    """The snapshots of one agent: the methods of SnapshotService with values of `models`. `timeout_s` is that of AgentPort."""
+
+    async def session(self, session_id: str, timeout_s: float | None) -> SessionSnapshot: ...
+
+    async def thread(self, session_id: str, thread_id: str, timeout_s: float | None) -> ThreadSnapshot: ...
+
+    async def queue(self, session_id: str, thread_id: str, timeout_s: float | None) -> QueueSnapshot: ...
+
+    async def tools(self, timeout_s: float | None) -> ToolInventorySnapshot: ...
+
+    async def context(self, task_id: str, timeout_s: float | None) -> ContextBoundarySnapshot: ...
+
+    async def artifacts(self, task_id: str, timeout_s: float | None) -> ArtifactsSnapshot: ...
+
+    async def evidence(self, task_id: str, timeout_s: float | None) -> EvidenceSnapshot: ...
 
 
 class ClientTransport(Protocol):

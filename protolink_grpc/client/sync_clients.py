@@ -17,6 +17,10 @@ class SyncSessionCalls(SyncFacade):
     """SessionCalls without `await`."""
 
 
+class SyncSnapshotCalls(SyncFacade):
+    """SnapshotCalls without `await`."""
+
+
 class SyncAgentClient(SyncFacade):
     """AgentClient without `await`."""
 
@@ -24,6 +28,11 @@ class SyncAgentClient(SyncFacade):
     def sessions(self) -> SyncSessionCalls:
         """As `AgentClient.sessions`; its methods block, and its streams are iterators."""
         return SyncSessionCalls(self._client.sessions)
+
+    @property
+    def snapshots(self) -> SyncSnapshotCalls:
+        """As `AgentClient.snapshots`; its methods block."""
+        return SyncSnapshotCalls(self._client.snapshots)
 
     def stub(self, kind: Callable[[grpc.Channel], S], agent_url: str | None = None) -> S:
         """As `AgentClient.stub`; the methods of the stub block, and its streams are iterators."""

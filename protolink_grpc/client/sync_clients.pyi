@@ -12,6 +12,7 @@ from protolink_grpc.client.port import ApprovalAnswer, ApprovalList, TaskList
 from protolink_grpc.client.questions import Answer
 from protolink_grpc.client.registry_client import RegistryClient
 from protolink_grpc.client.session_calls import SessionCalls
+from protolink_grpc.client.snapshot_calls import SnapshotCalls
 from protolink_grpc.client.task_calls import Target
 from protolink_grpc.models.action import Approval, ApprovalDecision, ApprovalState
 from protolink_grpc.models.card import AgentCard
@@ -23,6 +24,15 @@ from protolink_grpc.models.message import Message
 from protolink_grpc.models.push_config import PushConfig
 from protolink_grpc.models.report import RunReport
 from protolink_grpc.models.session import Session, SessionItem, SessionList, SessionPage, Thread, Turn, WhenBusy
+from protolink_grpc.models.snapshot import (
+    ArtifactsSnapshot,
+    ContextBoundarySnapshot,
+    EvidenceSnapshot,
+    QueueSnapshot,
+    SessionSnapshot,
+    ThreadSnapshot,
+    ToolInventorySnapshot,
+)
 from protolink_grpc.models.state import StateOperationRequest, StateOperationResult
 from protolink_grpc.models.task import Task
 from protolink_grpc.models.tool import ToolList
@@ -92,6 +102,16 @@ class SyncSessionCalls:
     def runtime_events(
         self, session_id: str, *, after: int = 0, stop_at_end: bool = False, agent_url: str | None = None
     ) -> Generator[dict[str, Any]]: ...
+
+class SyncSnapshotCalls:
+    def __init__(self, snapshots: SnapshotCalls) -> None: ...
+    def session(self, session_id: str, *, agent_url: str | None = None) -> SessionSnapshot: ...
+    def thread(self, session_id: str, thread_id: str = ..., *, agent_url: str | None = None) -> ThreadSnapshot: ...
+    def queue(self, session_id: str, thread_id: str = "", *, agent_url: str | None = None) -> QueueSnapshot: ...
+    def tools(self, *, agent_url: str | None = None) -> ToolInventorySnapshot: ...
+    def context(self, task_id: str, *, agent_url: str | None = None) -> ContextBoundarySnapshot: ...
+    def artifacts(self, task_id: str, *, agent_url: str | None = None) -> ArtifactsSnapshot: ...
+    def evidence(self, task_id: str, *, agent_url: str | None = None) -> EvidenceSnapshot: ...
 
 class SyncAgentClient:
     def __init__(self, client: AgentClient) -> None: ...
@@ -248,6 +268,8 @@ class SyncAgentClient:
     def get_agent_card(self, agent_url: str | None = None) -> AgentCard: ...
     @property
     def sessions(self) -> SyncSessionCalls: ...
+    @property
+    def snapshots(self) -> SyncSnapshotCalls: ...
     def stub(self, kind: Callable[[grpc.Channel], S], agent_url: str | None = None) -> S: ...
 
 class SyncRegistryClient:

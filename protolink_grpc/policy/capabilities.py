@@ -274,6 +274,18 @@ async def decide(policy: Policy | None, action: RunAction, context: RunContext) 
     return _combine(ours, theirs)
 
 
+def static_effect(policy: Policy | None, capabilities: frozenset[str], context: RunContext) -> PolicyEffect | None:
+    """Return the effect of a policy on all actions with exactly these capabilities, None if it depends on the action.
+
+    The permissions of `context` are not considered. Without a policy, all actions are allowed.
+    """
+    if policy is None:
+        return PolicyEffect.ALLOW
+    if type(policy) is not CapabilityPolicy:
+        return None
+    return policy._decide(RunAction("action", "any", capabilities=capabilities), context).effect
+
+
 _ALLOW_ALL = CapabilityPolicy()
 
 

@@ -40,6 +40,7 @@ from protolink_grpc.runtime.recovery import Lease, OrphanRecovery, Recovery, thi
 from protolink_grpc.runtime.run import Controls, Handler, Run, RunActions, RunHost
 from protolink_grpc.runtime.sessions import SessionService
 from protolink_grpc.runtime.slots import RunSlots
+from protolink_grpc.runtime.snapshots import Inventory, SnapshotService
 from protolink_grpc.runtime.tasks import Tasks, WarmTasks, not_found_error
 from protolink_grpc.runtime.watch import LogWatcher, ReadStart
 from protolink_grpc.storage.approvals import ApprovalQuery, ApprovalRow
@@ -156,6 +157,7 @@ class TaskService:
         observers: Called with each append of this process to a log, after its commit.
         has_spans: The telemetry makes a span of each run and action, so calls to other agents name them as their parents.
         actions: The actions that code of the handler can request of its run.
+        inventory: Returns the tools that a principal with these scopes can use. None: the agent has no tools.
     """
 
     def __init__(
@@ -175,6 +177,7 @@ class TaskService:
         observers: Sequence[AppendObserver] = (),
         has_spans: bool = False,
         actions: RunActions | None = None,
+        inventory: Inventory | None = None,
         clock: Clock | None = None,
     ) -> None:
         self.agent_name = agent_name
@@ -247,6 +250,14 @@ class TaskService:
             check_edit=check_edit,
             find_task=self._tasks.find,
             is_stopped=lambda: self._stopped,
+        )
+        self.snapshots = SnapshotService(
+            agent_name,
+            store,
+            approvals=self._approvals,
+            read_task=self.get,
+            read_head=self.head,
+            inventory=inventory,
         )
 
     # -- life ------------------------------------------------------------------------------------------------------------

@@ -57,6 +57,21 @@ def require_thread(records: Records, head: SessionHead, thread_id: str) -> None:
         raise thread_not_found_error(thread_id)
 
 
+def find_thread(records: Records, head: SessionHead, thread_id: str) -> Thread:
+    """Return a thread of a session. Raises ThreadNotFoundError."""
+    if thread_id == DEFAULT_THREAD:
+        return Thread()
+    row = records.get(THREADS, head.number, thread_id)
+    if row is None:
+        raise thread_not_found_error(thread_id)
+    return thread_of(row)
+
+
+def read_threads(records: Records, head: SessionHead) -> list[Thread]:
+    """Return the thread `default`, then the others, oldest first."""
+    return [Thread(), *(thread_of(each) for each in records.select(THREADS, {"session": head.number}))]
+
+
 def active_turns(records: Records, head: SessionHead, thread_id: str) -> list[Turn]:
     """Return the active turns of a thread, oldest first. Their cost does not depend on the length of its queue."""
     where = {"session": head.number, "thread_id": thread_id, "state": TurnState.ACTIVE}
@@ -83,8 +98,8 @@ def waiting_turn(records: Records, head: SessionHead, thread_id: str) -> Turn | 
 
 def read_session(records: Records, head: SessionHead) -> Session:
     """Return a session with its threads and open turns."""
-    threads = [thread_of(each) for each in records.select(THREADS, {"session": head.number})]
-    return replace(session_of(head), threads=(Thread(), *threads), open_turns=tuple(open_turns(records, head)))
+    threads, opened = read_threads(records, head), open_turns(records, head)
+    return replace(session_of(head), threads=tuple(threads), open_turns=tuple(opened))
 
 
 def read_turns(

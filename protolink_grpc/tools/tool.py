@@ -34,6 +34,9 @@ log = get_logger(__name__)
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,127}")
 """Allowed names of tools: valid in URLs and log lines. Adapters of models translate names that a provider refuses."""
 
+LOCAL_OWNER = "local"
+"""The runtime owner of tools whose code runs in the process of the agent."""
+
 ActionBuilder = Callable[..., Any]
 """`(arguments, RunContext) -> RunAction`, sync or async. It is untyped, because only the runtime calls it and checks the result."""
 
@@ -115,6 +118,7 @@ class Tool:
         title: Display name; empty means `name`.
         destructive: Whether a call may delete or overwrite data, as declared by the author. Shown to callers, without other
             effects.
+        runtime_owner: Where its code runs: `local`, `mcp:NAME` for an MCP server, or `agent:NAME` for a peer.
 
     Attributes:
         streams: The function is a generator function: `run` passes its items on while it works.
@@ -135,6 +139,7 @@ class Tool:
     idempotent: bool
     title: str
     destructive: bool
+    runtime_owner: str = LOCAL_OWNER
     streams: bool = field(init=False)
     _is_async: bool = field(init=False, repr=False)
     _failures: _Failures = field(init=False, repr=False)
@@ -224,6 +229,7 @@ class Tool:
         idempotent: bool = False,
         title: str = "",
         destructive: bool = False,
+        runtime_owner: str = LOCAL_OWNER,
     ) -> Self:
         """Create a tool of another system, whose arguments are checked against its own JSON Schema and not converted.
 
@@ -252,6 +258,7 @@ class Tool:
             idempotent=idempotent or read_only,
             title=title,
             destructive=destructive and not read_only,
+            runtime_owner=runtime_owner,
         )
 
     def validate(self, arguments: Mapping[str, Any]) -> dict[str, Any]:

@@ -6,7 +6,7 @@ also contain delta frames, elements of `repeated Delta deltas = 2`: these are ma
 """
 
 import struct
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import Any, Final
 
@@ -399,6 +399,16 @@ def event_from_pb(event: pb.RunEvent) -> ev.RunEvent:
 
 def event_from_frame(frame: bytes) -> ev.RunEvent:
     return event_from_pb(unframe(frame))
+
+
+def events_of_kinds(frames: Iterable[bytes], *kinds: type) -> Iterator[ev.RunEvent]:
+    """Yield the events whose payload is of one of these classes. Most of the others are not decoded."""
+    tags = [_PAYLOAD_TAGS[kind] for kind in kinds]
+    for frame in frames:
+        if any(each in frame for each in tags):
+            event = event_from_frame(frame)
+            if isinstance(event.payload, kinds):
+                yield event
 
 
 _BEGIN_TAG: Final = _PAYLOAD_TAGS[ev.LlmCallStarted]

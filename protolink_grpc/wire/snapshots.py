@@ -14,9 +14,7 @@ from protolink_grpc.wire.actions import approval_from_pb, approval_to_pb
 from protolink_grpc.wire.compile import Codec, Special, enum_numbers, register_conversion
 from protolink_grpc.wire.scalars import EnumNumbers
 
-_OUTCOMES: Final = EnumNumbers(
-    str, enum_numbers(str, event_pb2.ActionOutcome.DESCRIPTOR), field="outcome", unset=""
-)
+_OUTCOMES: Final = EnumNumbers(str, enum_numbers(str, event_pb2.ActionOutcome.DESCRIPTOR), field="outcome", unset="")
 """The outcome "" is that of an action which has not ended."""
 
 

@@ -14,7 +14,7 @@ from textwrap import indent
 
 import protolink_grpc.client.agent_client as agent_client
 import protolink_grpc.client.registry_client as registry_client
-from protolink_grpc.client import session_calls, sync_clients
+from protolink_grpc.client import session_calls, snapshot_calls, sync_clients
 from protolink_grpc.llms import base, sync_llm
 
 CLIENTS = Path(sync_clients.__file__).with_suffix(".pyi")
@@ -22,6 +22,7 @@ LLMS = Path(sync_llm.__file__).with_suffix(".pyi")
 STUBS = {
     CLIENTS: {
         "SyncSessionCalls": (session_calls.SessionCalls, "sessions"),
+        "SyncSnapshotCalls": (snapshot_calls.SnapshotCalls, "snapshots"),
         "SyncAgentClient": (agent_client.AgentClient, "client"),
         "SyncRegistryClient": (registry_client.RegistryClient, "client"),
     },

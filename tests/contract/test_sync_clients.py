@@ -13,6 +13,7 @@ from tests.contract.make_sync_stub import CLIENTS, LLMS, STUBS, stub
 MADE = {
     "SyncAgentClient": (CLIENTS, lambda: AgentClient("grpc://127.0.0.1:1").sync),
     "SyncSessionCalls": (CLIENTS, lambda: AgentClient("grpc://127.0.0.1:1").sync.sessions),
+    "SyncSnapshotCalls": (CLIENTS, lambda: AgentClient("grpc://127.0.0.1:1").sync.snapshots),
     "SyncRegistryClient": (CLIENTS, lambda: RegistryClient("grpc://127.0.0.1:1").sync),
     "SyncLLM": (LLMS, lambda: MockLLM().sync),
 }

@@ -249,6 +249,7 @@ class MCPToolAdapter:
                     capabilities=self._capabilities,
                     timeout_s=self._timeout_s,
                     trusts_annotations=self._trusts_annotations,
+                    server=str(self._server),
                     prefix=prefix,
                 )
             except ValueError as error:

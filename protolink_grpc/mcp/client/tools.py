@@ -66,11 +66,13 @@ def build_tool(
     capabilities: Iterable[str],
     timeout_s: float | None,
     trusts_annotations: bool,
+    server: str = "",
     prefix: str = "",
 ) -> Tool:
     """Build the tool for a description of the server (`mcp.types.Tool`), with its JSON Schema unchanged.
 
     Args:
+        server: Name of the server.
         prefix: Put before the server's name of the tool.
 
     Raises:
@@ -97,4 +99,5 @@ def build_tool(
         read_only=annotations.read_only,
         idempotent=annotations.idempotent,
         destructive=annotations.is_destructive_declared,
+        runtime_owner=f"mcp:{server}",
     )

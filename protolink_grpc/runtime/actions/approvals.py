@@ -44,7 +44,7 @@ from protolink_grpc.models.watch import ApprovalChanges, WatchPosition
 from protolink_grpc.runtime.log import LiveTask
 from protolink_grpc.storage.approvals import APPROVALS, ApprovalQuery, ApprovalRow, changed_approvals, find_approvals
 from protolink_grpc.storage.port import TaskStore
-from protolink_grpc.storage.records import Page, Revisions
+from protolink_grpc.storage.records import Page, Records, Revisions
 from protolink_grpc.tools.runner import ToolRunner
 from protolink_grpc.wire.actions import approval_from_bytes
 from protolink_grpc.wire.events import event_from_frame
@@ -282,6 +282,22 @@ class ApprovalService:
         if stored is None or row.principal == principal:
             return stored
         return stored if self._setting.may_answer(principal, row.principal, stored.approval.request) else None
+
+    def read_pending(self, records: Records, approval_ids: Iterable[str], max_bytes: int) -> list[Approval]:
+        """Return those of the approvals that are pending, oldest first, until they exceed `max_bytes`.
+
+        Permissions are not checked.
+        """
+        whole = [records.get(APPROVALS, self._agent_name, each, whole=True) for each in approval_ids]
+        found = [row for row in whole if row is not None and row.state is ApprovalState.PENDING]
+        shown: list[Approval] = []
+        size = 0
+        for row in sorted(found, key=APPROVALS.position_of):
+            size += len(row.record)
+            if shown and size > max_bytes:
+                break
+            shown.append(self._redact(approval_from_bytes(row.record)))
+        return shown
 
     async def find(self, query: ApprovalQuery) -> Page[ApprovalRow]:
         """Return one page of rows. Permissions are not checked."""

@@ -15,7 +15,8 @@ from protolink_grpc.errors import (
     ToolFailedError,
     error_text,
 )
-from protolink_grpc.models.action import RunAction
+from protolink_grpc.models.action import PolicyEffect, RunAction
+from protolink_grpc.models.clock import utc_now
 from protolink_grpc.models.context import RunContext
 from protolink_grpc.models.conversation import LLMMessage
 from protolink_grpc.models.ended_task import ended_error
@@ -24,8 +25,10 @@ from protolink_grpc.models.fold import TaskFold
 from protolink_grpc.models.json_value import normalize, plain
 from protolink_grpc.models.message import Message
 from protolink_grpc.models.part import Part, ToolCall, ToolOutput
+from protolink_grpc.models.snapshot import Availability, Gap, ToolInventoryEntry, ToolInventorySnapshot
 from protolink_grpc.models.task_target import TaskTarget
 from protolink_grpc.models.tool_result import find_tool_output
+from protolink_grpc.policy.capabilities import Policy, static_effect
 from protolink_grpc.runtime.actions.gate import (
     TOOL_CALL,
     ActionContext,
@@ -228,6 +231,23 @@ async def _build_action(
         call_id=call_id,
     )
     return action, checked
+
+
+def tool_inventory(
+    toolbox: Toolbox, policy: Policy | None, principal: str, scopes: frozenset[str]
+) -> ToolInventorySnapshot:
+    """Return the tools of an agent, with the effect of its policy for a caller."""
+    context = RunContext(principal=principal, scopes=tuple(sorted(scopes)))
+    entries: list[ToolInventoryEntry] = []
+    for description in toolbox.describe():
+        tool = toolbox.get(description.name)
+        effect = static_effect(policy, tool.capabilities, context)
+        if tool.action_builder is not None and effect is not PolicyEffect.DENY:
+            effect = None  # the builder may add capabilities
+        entries.append(ToolInventoryEntry(replace(description, effect=effect), tool.runtime_owner))
+    depends = any(each.tool.effect is None for each in entries)
+    gap = Gap("tools.effect", Availability.UNKNOWN, "the policy decides when a tool is called")
+    return ToolInventorySnapshot(utc_now(), tuple(entries), (gap,) if depends else ())
 
 
 TOOL_TASK = "plgrpc.tool_call"

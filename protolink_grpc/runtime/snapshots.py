@@ -1,0 +1,692 @@
+"""Snapshots of sessions, threads, queues and tasks: read models that are computed when they are read.
+
+A snapshot names the position that it reflects. The rows of a session are read in one transaction together with its position. What
+only the logs of tasks say, for instance a pause, is read after that from their folds; if the session has changed meanwhile, all of
+it is read again. The cost does not depend on the number of turns: lists have bounds, and only open tasks are read.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from itertools import islice
+from typing import Final
+
+from protolink_grpc.errors import ResourceExhaustedError, TaskNotFoundError
+from protolink_grpc.models.action import Approval
+from protolink_grpc.models.artifact import Artifact
+from protolink_grpc.models.clock import iso_from_micros
+from protolink_grpc.models.fold import TaskFold
+from protolink_grpc.models.json_value import plain, to_json
+from protolink_grpc.models.lifecycle import INTERRUPTED, TaskState
+from protolink_grpc.models.part import FileContent, Part
+from protolink_grpc.models.session import Session, Thread, Turn, TurnState
+from protolink_grpc.models.snapshot import (
+    ArtifactsSnapshot,
+    ArtifactSummary,
+    Availability,
+    ContextBoundarySnapshot,
+    EvidenceSnapshot,
+    Gap,
+    QueuedTurn,
+    QueueHold,
+    QueueSnapshot,
+    SessionSnapshot,
+    TaskSnapshot,
+    ThreadSnapshot,
+    ThreadStatus,
+    ToolInventorySnapshot,
+)
+from protolink_grpc.models.task_status import status_of
+from protolink_grpc.net.page_tokens import token_from_position
+from protolink_grpc.runtime.actions.approvals import ApprovalService
+from protolink_grpc.runtime.task_evidence import ContextReader, EvidenceReader
+from protolink_grpc.runtime.tasks import not_found_error
+from protolink_grpc.storage import session_queries as queries
+from protolink_grpc.storage import session_rows as rows
+from protolink_grpc.storage.port import TaskHead, TaskStore
+from protolink_grpc.storage.records import Records
+from protolink_grpc.storage.session_rows import owner_of
+
+MAX_THREADS: Final = 100
+"""Maximum number of threads in the snapshot of a session."""
+
+MAX_OPEN_TURNS: Final = 1000
+"""Maximum number of open turns in the snapshot of a session."""
+
+MAX_TASKS: Final = 100
+"""Maximum number of open tasks whose folds are read for one snapshot."""
+
+MAX_APPROVALS: Final = 100
+SESSION_TURNS: Final = 50
+THREAD_TURNS: Final = 20
+SESSION_ARTIFACTS: Final = 20
+TASK_ARTIFACTS: Final = 1000
+"""Maximum length of these lists. Source: the comments of snapshot.proto, and the bound of the artifacts of one request."""
+
+ARTIFACT_HEADS: Final = 20
+ARTIFACT_LOGS: Final = 5
+"""Maximum number of the newest tasks whose heads, and whose logs, are read for the artifacts of a session."""
+
+PREVIEW_CHARS: Final = 200
+
+LIST_BYTES: Final = 512 << 10
+"""Maximum size of the approvals, of the turns and of the tasks in a snapshot. gRPC receives 4 MiB per message by default."""
+
+TURN_BYTES: Final = 512
+"""Approximate encoded size of a turn without its reason."""
+
+ATTEMPTS: Final = 5
+"""How often a snapshot is read while its session keeps changing."""
+
+READ_EVENTS: Final = 1024
+
+
+def _unavailable(*parts: str) -> tuple[Gap, ...]:
+    return tuple(Gap(part, Availability.UNAVAILABLE, "this agent does not record it") for part in parts)
+
+
+_NOT_RECORDED: Final = _unavailable("sandbox", "execution_environment", "routing", "jobs", "channels")
+_NO_VERIFICATION: Final = _unavailable("verification", "reviews")
+_NO_ARTIFACT_CHECKS: Final = _unavailable("versions", "validation", "differences")
+_NO_CONTEXT_REFS: Final = _unavailable("context_refs", "omitted_items")
+_CHANGING: Final = "the session kept changing while it was read: this is of a later position"
+_MAY_BE_DROPPED: Final = "the store keeps only its latest tasks, so turns may be missing"
+
+_RESULTS: Final = {
+    TaskState.COMPLETED: ThreadStatus.COMPLETED,
+    TaskState.FAILED: ThreadStatus.FAILED,
+    TaskState.REJECTED: ThreadStatus.FAILED,
+    TaskState.CANCELED: ThreadStatus.CANCELLED,
+}
+
+
+Inventory = Callable[[str, frozenset[str]], ToolInventorySnapshot]
+"""Returns the tools that a principal with these scopes can use."""
+
+
+# -- Rows ------------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class ThreadRows:
+    """The turns of one thread at one position.
+
+    Args:
+        waiting: The turns whose tasks wait for input, oldest first.
+        last: Of the turns that have ended, the one that was submitted last.
+    """
+
+    thread: Thread
+    active: tuple[Turn, ...] = ()
+    queued: tuple[Turn, ...] = ()
+    waiting: tuple[Turn, ...] = ()
+    last: Turn | None = None
+
+    @property
+    def has_open_turns(self) -> bool:
+        return bool(self.active or self.queued or self.waiting)
+
+
+@dataclass(frozen=True, slots=True)
+class SessionRows:
+    """The rows of a session at one position.
+
+    Args:
+        session: With its threads and open turns.
+        threads: The threads that are shown.
+        recent: The newest turns, oldest first.
+        more: Position before which there are more turns, or 0.
+    """
+
+    head: rows.SessionHead
+    session: Session
+    threads: tuple[ThreadRows, ...] = ()
+    recent: tuple[Turn, ...] = ()
+    more: int = 0
+    gaps: tuple[Gap, ...] = ()
+
+    @property
+    def active(self) -> list[Turn]:
+        return [turn for each in self.threads for turn in each.active]
+
+
+def _read_open(records: Records, head: rows.SessionHead, thread_id: str = "") -> list[rows.OpenTurn]:
+    """Return the open turns of a session or a thread, and those whose tasks wait for input, one more than the bound."""
+    if not head.has_open_turns:
+        return []
+    where: dict[str, object] = {"session": head.number}
+    if thread_id:
+        where["thread_id"] = thread_id
+    return records.select(rows.OPEN_TURNS, where, limit=MAX_OPEN_TURNS + 1)
+
+
+def _group(
+    records: Records, head: rows.SessionHead, threads: Iterable[Thread], opened: Iterable[rows.OpenTurn]
+) -> list[ThreadRows]:
+    """Return the open turns by thread."""
+    found: dict[str, dict[TurnState, list[Turn]]] = {each.thread_id: {} for each in threads}
+    for row in opened:
+        turn = rows.turn_of(row)
+        if row.state is TurnState.ENDED:
+            turn = rows.turn_of(queries.require_turn(records, head, row.turn_id))
+        if row.thread_id in found:
+            found[row.thread_id].setdefault(row.state, []).append(turn)
+    return [
+        ThreadRows(
+            each,
+            tuple(found[each.thread_id].get(TurnState.ACTIVE, ())),
+            tuple(found[each.thread_id].get(TurnState.QUEUED, ())),
+            tuple(found[each.thread_id].get(TurnState.ENDED, ())),
+        )
+        for each in threads
+    ]
+
+
+def _last_ended(records: Records, head: rows.SessionHead, thread_id: str, recent: Sequence[Turn]) -> Turn | None:
+    """Return the ended turn of a thread that was submitted last."""
+    for turn in reversed(recent):
+        if turn.thread_id == thread_id and turn.state is TurnState.ENDED:
+            return turn
+    where = {"session": head.number, "thread_id": thread_id}
+    for row in records.select(rows.ENDED_TURNS, where, limit=1, reverse=True):
+        return rows.turn_of(row)
+    return None
+
+
+def _fitting(turns: Sequence[Turn], more: int) -> tuple[tuple[Turn, ...], int]:
+    """Return the newest turns within `LIST_BYTES`, and the position before which there are more, or 0."""
+    size = 0
+    for index, turn in enumerate(reversed(turns)):
+        size += TURN_BYTES + 4 * len(turn.reason)
+        if index and size > LIST_BYTES:
+            kept = turns[-index:]
+            return tuple(kept), kept[0].position
+    return tuple(turns), more
+
+
+def read_session_rows(records: Records, owner: str, session_id: str, *, durable: bool) -> SessionRows:
+    """Read what the snapshot of a session needs. Raises SessionNotFoundError.
+
+    Args:
+        durable: The store drops no turns.
+    """
+    head = queries.require_head(records, owner, session_id)
+    opened = _read_open(records, head)
+    threads = queries.read_threads(records, head)
+    turns = [rows.turn_of(each) for each in opened[:MAX_OPEN_TURNS] if each.state is not TurnState.ENDED]
+    turns.sort(key=lambda each: each.state is TurnState.QUEUED)
+    recent, more = _fitting(*queries.read_turns(records, head, turns, thread_id="", before=0, limit=SESSION_TURNS))
+    grouped = _group(records, head, threads, opened[:MAX_OPEN_TURNS])
+    shown = sorted(grouped, key=lambda each: not each.has_open_turns)[:MAX_THREADS]
+    shown = [replace(each, last=_last_ended(records, head, each.thread.thread_id, recent)) for each in shown]
+    gaps = [] if durable else list(_lost_questions(records, head))
+    if len(opened) > MAX_OPEN_TURNS:
+        gaps.append(Gap("open_turns", Availability.UNKNOWN, f"only {MAX_OPEN_TURNS} open turns are included"))
+    if len(threads) > MAX_THREADS:
+        gaps.append(Gap("threads", Availability.UNKNOWN, f"{len(threads) - MAX_THREADS} threads are left out"))
+    if not more and len(recent) < head.turns:
+        gaps.append(Gap("recent_turns", Availability.UNKNOWN, f"{head.turns - len(recent)} turns are lost"))
+    session = replace(rows.session_of(head), threads=tuple(threads), open_turns=tuple(turns))
+    return SessionRows(head, session, tuple(shown), recent, more, tuple(gaps))
+
+
+def read_thread_rows(records: Records, owner: str, session_id: str, thread_id: str, *, durable: bool) -> SessionRows:
+    """Read what the snapshot of a thread needs. Raises SessionNotFoundError or ThreadNotFoundError.
+
+    Args:
+        durable: The store drops no turns.
+    """
+    head = queries.require_head(records, owner, session_id)
+    thread = queries.find_thread(records, head, thread_id)
+    opened = _read_open(records, head, thread_id)
+    (found,) = _group(records, head, (thread,), opened)
+    recent, more = _fitting(
+        *queries.read_turns(
+            records, head, (*found.active, *found.queued), thread_id=thread_id, before=0, limit=THREAD_TURNS
+        )
+    )
+    gaps = [] if durable else list(_lost_questions(records, head))
+    if not durable and not more and _has_lost_turns(records, head, len(recent)):
+        gaps.append(Gap("recent_turns", Availability.UNKNOWN, _MAY_BE_DROPPED))
+    found = replace(found, last=_last_ended(records, head, thread_id, recent))
+    return SessionRows(head, rows.session_of(head), (found,), recent, more, tuple(gaps))
+
+
+def read_queue_rows(records: Records, owner: str, session_id: str, thread_id: str) -> SessionRows:
+    """Read what the snapshot of the queues needs.
+
+    Raises:
+        SessionNotFoundError, ThreadNotFoundError: There is no such session or thread.
+        ResourceExhaustedError: The session has more than `MAX_OPEN_TURNS` open turns.
+    """
+    head = queries.require_head(records, owner, session_id)
+    threads = [queries.find_thread(records, head, thread_id)] if thread_id else queries.read_threads(records, head)
+    opened = _read_open(records, head, thread_id)
+    if len(opened) > MAX_OPEN_TURNS:
+        raise ResourceExhaustedError(
+            f"session {session_id} has more than {MAX_OPEN_TURNS} open turns: name a thread", session_id=session_id
+        )
+    return SessionRows(head, rows.session_of(head), tuple(_group(records, head, threads, opened)))
+
+
+def _lost_questions(records: Records, head: rows.SessionHead) -> Iterator[Gap]:
+    """Yield the gap for tasks that wait for input and that a memory store has dropped."""
+    kept = records.select(rows.OPEN_TURNS, {"session": head.number, "state": TurnState.ENDED}) if head.waiting else []
+    if len(kept) < head.waiting:
+        lost = head.waiting - len(kept)
+        yield Gap("waiting_turn", Availability.UNKNOWN, f"the store has dropped {lost} tasks that waited for input")
+
+
+def _has_lost_turns(records: Records, head: rows.SessionHead, known: int) -> bool:
+    """Return whether a store may have dropped turns of a session of which `known` turns are read."""
+    if known >= head.turns:
+        return False
+    others = records.select(rows.ENDED_TURNS, {"session": head.number}, limit=SESSION_TURNS, reverse=True)
+    return len(others) + head.active + head.queued < head.turns
+
+
+# -- Values of rows and folds ----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class TaskFacts:
+    """What the log of a task adds to the rows.
+
+    Args:
+        reason: Of the pause, or of the end.
+        is_paused: Its run is paused.
+        asked: Ids of its pending approvals, oldest first.
+    """
+
+    state: TaskState
+    reason: str = ""
+    is_paused: bool = False
+    asked: tuple[str, ...] = ()
+
+
+def facts_of(fold: TaskFold) -> TaskFacts:
+    controls = fold.controls
+    if controls is None or not controls.is_paused:
+        return TaskFacts(fold.state, fold.reason, asked=tuple(fold.asked))
+    reason = controls.pause.reason if controls.pause is not None else ""
+    return TaskFacts(fold.state, reason, is_paused=True, asked=tuple(fold.asked))
+
+
+def thread_status(thread: ThreadRows, facts: Mapping[str, TaskFacts]) -> tuple[ThreadStatus | None, str]:
+    """Return the status of a thread, None if it is unknown, and its reason.
+
+    Args:
+        facts: Of the tasks of its active turns. If its last turn has ended with a question, also of that turn's task.
+    """
+    if thread.active:
+        reasons = [_block_reason(turn, facts.get(turn.task_id)) for turn in thread.active]
+        return (ThreadStatus.BLOCKED, reasons[0]) if all(reasons) else (ThreadStatus.RUNNING, "")
+    if thread.waiting:
+        turn = thread.waiting[0]
+        what = "an authorization" if turn.result is TaskState.AUTH_REQUIRED else "input"
+        return ThreadStatus.BLOCKED, f"task {turn.task_id} waits for {what}"
+    if thread.queued:
+        return ThreadStatus.QUEUED, f"turns that wait: {len(thread.queued)}"
+    if thread.last is None:
+        return ThreadStatus.IDLE, ""
+    result, reason = thread.last.result, thread.last.reason
+    if result in INTERRUPTED and (known := facts.get(thread.last.task_id)) is not None:
+        result, reason = known.state, known.reason  # canceled while it waited: that is no turn of its own
+    return _RESULTS.get(result or TaskState.UNKNOWN), reason
+
+
+def _block_reason(turn: Turn, facts: TaskFacts | None) -> str:
+    """Return why an active turn does not proceed; empty if it does."""
+    if facts is None:
+        return ""
+    if facts.is_paused:
+        return f"task {turn.task_id} is paused" + (f": {facts.reason}" if facts.reason else "")
+    return f"task {turn.task_id} waits for the approval {facts.asked[0]}" if facts.asked else ""
+
+
+def preview_of(text: str) -> str:
+    return text[:PREVIEW_CHARS]
+
+
+def artifact_summary(task_id: str, artifact: Artifact) -> ArtifactSummary:
+    """Return an artifact without its content."""
+    texts = (part.content for part in artifact.parts if part.type == "text" and isinstance(part.content, str))
+    return ArtifactSummary(
+        task_id,
+        artifact.id,
+        artifact.kind,
+        artifact.name or "",
+        artifact.uri or "",
+        artifact.media_type or "",
+        artifact.action_id or "",
+        len(artifact.parts),
+        sum(map(_size_of, artifact.parts)),
+        preview_of("\n".join(islice(texts, PREVIEW_CHARS))),
+        artifact.timestamp or None,
+    )
+
+
+def _size_of(part: Part) -> int:
+    """Return the approximate size of the content of a part in bytes."""
+    content = part.content
+    if isinstance(content, FileContent):
+        content = content.data if content.data is not None else content.uri or ""
+    if isinstance(content, str | bytes):
+        return len(content)
+    return 0 if content is None else len(to_json(part.to_dict()["content"]))
+
+
+def task_snapshot(fold: TaskFold, *, is_archived: bool) -> TaskSnapshot:
+    """Return the snapshot of a task without its links and attempts."""
+    controls = fold.controls
+    changes = [(after, micros) for _, after, micros in fold.history]
+    started = next((micros for after, micros in changes if after is TaskState.WORKING), 0)
+    return TaskSnapshot(
+        fold.task_id,
+        fold.sequence,
+        status_of(fold, is_archived=is_archived),
+        facts_of(fold).reason,
+        fold.state,
+        None if controls is None else controls.description,
+        plain(fold.metadata),
+        fold.session_id,
+        fold.thread_id,
+        fold.agent_name,
+        fold.principal,
+        iso_from_micros(fold.create_micros),
+        iso_from_micros(fold.update_micros),
+        iso_from_micros(started) if started else None,
+        iso_from_micros(changes[-1][1]) if fold.is_terminal else None,
+        fold.run_id,
+        attempt_count=len(fold.run_ids),
+        retry_count=0 if controls is None else controls.retries,
+        pending_approvals=tuple(fold.asked),
+        progress=fold.progress,
+        failure=None if fold.failure is None else fold.failure.copy(),
+        cancel_reason=fold.cancel_reason,
+        message_count=len(fold.messages),
+        artifact_count=fold.artifact_count,
+        usage=None if fold.usage is None else replace(fold.usage, metadata=plain(fold.usage.metadata)),
+        external=controls is not None and controls.is_external,
+        gaps=(
+            Gap("delivery", Availability.UNKNOWN),
+            Gap("links", Availability.UNKNOWN),
+            Gap("attempts", Availability.UNKNOWN),
+        ),
+    )
+
+
+# -- The service -----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class _Reading:
+    """The rows of a session, and what the logs of its open tasks add at the same position.
+
+    Attributes:
+        is_stable: The session has not changed between the first and the last read.
+    """
+
+    found: SessionRows
+    facts: dict[str, TaskFacts] = field(default_factory=dict)
+    approvals: list[Approval] = field(default_factory=list)
+    tasks: list[TaskSnapshot] = field(default_factory=list)
+    gaps: list[Gap] = field(default_factory=list)
+    is_stable: bool = True
+
+    def of_tasks(self, turns: Iterable[Turn]) -> tuple[Approval, ...]:
+        """Return the pending approvals of the tasks of these turns."""
+        task_ids = {each.task_id for each in turns}
+        return tuple(each for each in self.approvals if each.request.task_id in task_ids)
+
+
+class SnapshotService:
+    """The snapshots of one agent. Every method is for one principal, and does not find sessions and tasks of others.
+
+    Args:
+        approvals: Reads the pending approvals.
+        read_task: Returns the fold of a principal's task.
+        read_head: Returns its head.
+        inventory: Returns the tools that a principal with these scopes can use. None: the agent has no tools.
+    """
+
+    def __init__(
+        self,
+        agent_name: str,
+        store: TaskStore,
+        *,
+        approvals: ApprovalService,
+        read_task: Callable[[str, str], Awaitable[TaskFold]],
+        read_head: Callable[[str, str], Awaitable[TaskHead]],
+        inventory: Inventory | None = None,
+    ) -> None:
+        self._agent_name = agent_name
+        self._store = store
+        self._approvals = approvals
+        self._read_task = read_task
+        self._read_head = read_head
+        self._inventory = inventory
+
+    # -- Sessions --------------------------------------------------------------------------------------------------------
+
+    async def session(self, principal: str, session_id: str) -> SessionSnapshot:
+        """Return a session with its threads. Raises SessionNotFoundError."""
+        owner, durable = owner_of(self._agent_name, principal), self._store.durable
+        reading = await self._read_stable(
+            principal, lambda records: read_session_rows(records, owner, session_id, durable=durable)
+        )
+        found = reading.found
+        threads = tuple(self._thread(reading, each) for each in found.threads)
+        artifacts, gap = await self._recent_artifacts(principal, found.recent)
+        return SessionSnapshot(
+            found.session,
+            threads,
+            found.recent,
+            token_from_position(found.more),
+            tuple(reading.approvals),
+            tuple(artifacts),
+            (*found.gaps, *reading.gaps, *gap, *_NOT_RECORDED),
+        )
+
+    async def thread(self, principal: str, session_id: str, thread_id: str) -> ThreadSnapshot:
+        """Return one thread. Raises SessionNotFoundError or ThreadNotFoundError."""
+        owner, durable = owner_of(self._agent_name, principal), self._store.durable
+        reading = await self._read_stable(
+            principal,
+            lambda records: read_thread_rows(records, owner, session_id, thread_id, durable=durable),
+            with_tasks=True,
+        )
+        found = reading.found
+        thread = self._thread(reading, found.threads[0])
+        latest = next((turn for turn in reversed(found.recent) if turn.state is not TurnState.QUEUED), None)
+        context = None if latest is None else await self._context_of_turn(principal, latest)
+        return replace(
+            thread,
+            recent_turns=found.recent,
+            open_tasks=tuple(reading.tasks),
+            context=context,
+            gaps=(*thread.gaps, *found.gaps, *reading.gaps, *_NOT_RECORDED),
+        )
+
+    async def queue(self, principal: str, session_id: str, thread_id: str = "") -> QueueSnapshot:
+        """Return the queues of a session, or of one thread. Raises as `read_queue_rows`."""
+        owner = owner_of(self._agent_name, principal)
+        found = await self._store.view(lambda records: read_queue_rows(records, owner, session_id, thread_id))
+        queued = [
+            QueuedTurn(turn, place, await self._preview(principal, turn))
+            for each in found.threads
+            for place, turn in enumerate(each.queued, 1)
+        ]
+        holds = tuple(
+            QueueHold(each.thread.thread_id, each.active or each.waiting, not each.active and bool(each.waiting))
+            for each in found.threads
+            if each.queued
+        )
+        return QueueSnapshot(session_id, found.head.position, tuple(queued), holds)
+
+    def _thread(self, reading: _Reading, thread: ThreadRows) -> ThreadSnapshot:
+        status, reason = thread_status(thread, reading.facts)
+        gaps: tuple[Gap, ...] = ()
+        if status is None:
+            gaps = (Gap("status", Availability.UNKNOWN, "the end of its last turn is not known"),)
+        elif not reading.is_stable and thread.active:
+            gaps = (Gap("status", Availability.STALE, _CHANGING),)
+        return ThreadSnapshot(
+            reading.found.session.session_id,
+            thread.thread,
+            reading.found.head.position,
+            status or ThreadStatus.IDLE,
+            reason,
+            thread.active,
+            thread.queued,
+            thread.waiting[0] if thread.waiting else None,
+            last_outcome=thread.last,
+            pending_approvals=reading.of_tasks(thread.active),
+            gaps=gaps,
+        )
+
+    async def _read_stable(
+        self, principal: str, read: Callable[[Records], SessionRows], *, with_tasks: bool = False
+    ) -> _Reading:
+        """Read rows and folds at one position.
+
+        Args:
+            with_tasks: Also return snapshots of the open tasks.
+        """
+        for _ in range(ATTEMPTS):
+            reading = _Reading(await self._store.view(read))
+            await self._read_folds(principal, reading, with_tasks=with_tasks)
+            if not reading.facts or await self._read_approvals(reading):
+                return reading
+        reading.is_stable = False
+        reading.gaps.append(Gap("pending_approvals", Availability.STALE, _CHANGING))
+        return reading
+
+    async def _read_folds(self, principal: str, reading: _Reading, *, with_tasks: bool) -> None:
+        found, size = reading.found, 0
+        turns = found.active
+        if with_tasks:
+            turns += [turn for each in found.threads for turn in (*each.waiting, *each.queued)]
+        for turn in turns[:MAX_TASKS]:
+            try:
+                fold = await self._read_task(turn.task_id, principal)
+            except TaskNotFoundError:  # a memory store has dropped it
+                continue
+            reading.facts[turn.task_id] = facts_of(fold)
+            if with_tasks:
+                task = task_snapshot(fold, is_archived=found.session.archived)
+                size += len(to_json(task.metadata))
+                if size <= LIST_BYTES:
+                    reading.tasks.append(task)
+        if with_tasks and len(reading.tasks) < len(turns):
+            missing = len(turns) - len(reading.tasks)
+            reading.gaps.append(Gap("open_tasks", Availability.UNKNOWN, f"{missing} open tasks are left out"))
+        elif len(turns) > MAX_TASKS:
+            what = f"only {MAX_TASKS} active tasks are read"
+            reading.gaps.append(Gap("pending_approvals", Availability.UNKNOWN, what))
+        for each in found.threads:
+            if each.last is not None and each.last.result in INTERRUPTED and not each.has_open_turns:
+                with suppress(TaskNotFoundError):
+                    head = await self._read_head(each.last.task_id, principal)
+                    reading.facts[head.task_id] = TaskFacts(head.state, head.reason)
+
+    async def _read_approvals(self, reading: _Reading) -> bool:
+        """Read the pending approvals of the folds. Returns whether the session has not changed since its rows were read."""
+        head, asked = reading.found.head, [each for facts in reading.facts.values() for each in facts.asked]
+
+        def query(records: Records) -> tuple[int, list[Approval]]:
+            now = queries.require_head(records, head.owner, head.session_id)
+            return now.position, self._approvals.read_pending(records, asked[:MAX_APPROVALS], LIST_BYTES)
+
+        position, reading.approvals = await self._store.view(query)
+        if len(reading.approvals) < len(asked) and position == head.position:
+            missing = len(asked) - len(reading.approvals)
+            what = f"{missing} pending approvals are left out"
+            reading.gaps.append(Gap("pending_approvals", Availability.UNKNOWN, what))
+        return position == head.position
+
+    async def _preview(self, principal: str, turn: Turn) -> str:
+        try:
+            fold = await self._read_task(turn.task_id, principal)
+        except TaskNotFoundError:
+            return ""
+        return preview_of("\n".join(each.text for each in fold.messages[fold.turn_message :]))
+
+    async def _recent_artifacts(
+        self, principal: str, turns: Sequence[Turn]
+    ) -> tuple[list[ArtifactSummary], tuple[Gap, ...]]:
+        """Return the artifacts of the newest turns, newest first."""
+        found: list[ArtifactSummary] = []
+        task_ids = list(dict.fromkeys(turn.task_id for turn in reversed(turns) if turn.state is not TurnState.QUEUED))
+        logs = 0
+        for index, task_id in enumerate(task_ids):
+            if len(found) >= SESSION_ARTIFACTS:
+                return found[:SESSION_ARTIFACTS], ()
+            if index == ARTIFACT_HEADS or logs == ARTIFACT_LOGS:
+                what = f"only the newest {index} tasks are read"
+                return found, (Gap("recent_artifacts", Availability.UNKNOWN, what),)
+            try:
+                head = await self._read_head(task_id, principal)
+                if head.artifacts:
+                    logs += 1
+                    fold = await self._read_task(task_id, principal)
+                    found += [artifact_summary(task_id, each) for each in fold.artifacts[: -SESSION_ARTIFACTS - 1 : -1]]
+            except TaskNotFoundError:  # a memory store has dropped it
+                continue
+        return found[:SESSION_ARTIFACTS], ()
+
+    # -- Tools -----------------------------------------------------------------------------------------------------------
+
+    def tools(self, principal: str, scopes: frozenset[str] = frozenset()) -> ToolInventorySnapshot:
+        """Return the tools that the principal can use."""
+        return ToolInventorySnapshot() if self._inventory is None else self._inventory(principal, scopes)
+
+    # -- Tasks -----------------------------------------------------------------------------------------------------------
+
+    async def context(self, principal: str, task_id: str) -> ContextBoundarySnapshot:
+        """Return the context of the latest model call of a task. Raises TaskNotFoundError."""
+        return await self._context(await self._read_head(task_id, principal), 0)
+
+    async def artifacts(self, principal: str, task_id: str) -> ArtifactsSnapshot:
+        """Return the artifacts of a task. Raises TaskNotFoundError."""
+        fold = await self._read_task(task_id, principal)
+        kept = fold.artifacts[-TASK_ARTIFACTS:]
+        gaps = tuple(_NO_ARTIFACT_CHECKS)
+        if len(kept) < fold.artifact_count:
+            what = f"{fold.artifact_count - len(kept)} older artifacts are left out"
+            gaps = (Gap("artifacts", Availability.UNKNOWN, what), *gaps)
+        return ArtifactsSnapshot(task_id, fold.sequence, tuple(artifact_summary(task_id, each) for each in kept), gaps)
+
+    async def evidence(self, principal: str, task_id: str) -> EvidenceSnapshot:
+        """Return what the log of a task proves. Raises TaskNotFoundError."""
+        head = await self._read_head(task_id, principal)
+        reader = EvidenceReader(task_id)
+        await self._read_log(head, 0, reader.add_frames)
+        return replace(reader.snapshot(), gaps=_NO_VERIFICATION)
+
+    async def _context_of_turn(self, principal: str, turn: Turn) -> ContextBoundarySnapshot | None:
+        """Return the context of the latest model call of a turn, None if there was no call."""
+        try:
+            head = await self._read_head(turn.task_id, principal)
+        except TaskNotFoundError:
+            return None
+        context = await self._context(head, turn.after_sequence)
+        return context if context.prepared_sequence or context.compactions else None
+
+    async def _context(self, head: TaskHead, after: int) -> ContextBoundarySnapshot:
+        reader = ContextReader(head.task_id)
+        await self._read_log(head, after, reader.add_frames)
+        gaps = _NO_CONTEXT_REFS
+        if after:
+            gaps = (Gap("compactions", Availability.UNKNOWN, f"only events after {after} are read"), *gaps)
+        return replace(reader.snapshot(head.sequence), gaps=gaps)
+
+    async def _read_log(self, head: TaskHead, after: int, add: Callable[[list[bytes]], None]) -> None:
+        """Read the log of a task after a sequence, up to its head. The frames are decoded in a thread."""
+        while after < head.sequence:
+            frames = await self._store.read(head.task_id, after, min(READ_EVENTS, head.sequence - after))
+            if not frames:
+                raise not_found_error(head.task_id)  # a memory store has dropped it
+            await asyncio.to_thread(add, frames)
+            after += len(frames)
