@@ -232,6 +232,7 @@ class Scope:
         if known is not None:
             return known
         self.run.token.raise_if_cancelled()
+        await self.run.wait_while_paused()
         try:
             return await leaf(self, work, call)
         except StoreError:

@@ -95,6 +95,9 @@ class DirectLoopHost:
         if self._context.canceled:
             raise asyncio.CancelledError(self._context.cancel_reason or "the context is canceled")
 
+    async def wait_while_paused(self) -> None:
+        return  # there is no task
+
     async def report(
         self,
         payload: Payload,

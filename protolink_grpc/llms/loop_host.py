@@ -68,6 +68,10 @@ class LoopHost(Protocol):
         """Raise asyncio.CancelledError if the run was canceled. Called often, so it must be fast."""
         ...
 
+    async def wait_while_paused(self) -> None:
+        """Wait until the task is not paused. Called before each model call."""
+        ...
+
     async def report(
         self,
         payload: Payload,

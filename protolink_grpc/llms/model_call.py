@@ -210,6 +210,7 @@ class ModelCaller:
         await self._warn(step_warnings)
         delay = ExponentialDelay(FIRST_DELAY_S, chance=self._jitter)
         for attempt in count(1):
+            await host.wait_while_paused()
             await self._warn(budget.check_llm_call(tokens))
             await host.report(
                 LlmCallStarted(call_id, self._model.provider, self._model.model, attempt, step, streaming=True)

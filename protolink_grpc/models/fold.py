@@ -98,6 +98,7 @@ class TaskFold:
         turn_message, turn_artifact, turn_change: Index of the latest turn's first message, artifact and state change.
         turn_sequence: Sequence of the last event before the latest turn.
         input_end: Number of messages and artifacts that the latest turn began with; a retry returns to them.
+        input_flow_state: `flow_state` and `flow_from_caller` as the latest turn began with them; a retry returns to them, too.
         run_id: The latest run; `run_ids` are all runs, oldest first.
         run_sequence: Sequence of the event with which the latest run began.
         controls: What the owner has said about the task; None if nothing.
@@ -128,6 +129,7 @@ class TaskFold:
         "flow_state",
         "history",
         "input_end",
+        "input_flow_state",
         "message_ids",
         "messages",
         "metadata",
@@ -191,6 +193,7 @@ class TaskFold:
         self.turn_change = 0
         self.turn_sequence = 0
         self.input_end = (0, 0)
+        self.input_flow_state: tuple[dict[str, Any], frozenset[str]] = ({}, frozenset())
         self.run_sequence = 0
         self.controls: TaskControls | None = None
         self.progress: TaskProgress | None = None
@@ -306,18 +309,21 @@ class TaskFold:
         before, self.state = self.state, payload.new_state
         self.history.append((payload.previous_state, payload.new_state, self.update_micros))
         self.failure, self.cancel_reason = payload.failure, payload.cancel_reason
+        # The turn's first run begins, or the turn ends without one.
+        if before is not TaskState.WORKING and (payload.attempt or self.turn_sequence >= self.run_sequence):
+            self.input_end = (len(self.messages), len(self._artifacts))
+            self.input_flow_state = self.flow_state, self.flow_from_caller
         if payload.attempt:
-            # Not counted: a task that waits for an approval executes nothing that could crash its process, and a task that was only
-            # submitted had no run before.
-            if payload.cause == "recovered" and before is TaskState.WORKING and not self.asked:
+            # Not counted: a task that is paused or waits for an approval executes nothing that could crash its process, and a task
+            # that was only submitted had no run before.
+            is_resting = bool(self.asked) or self.is_paused
+            if payload.cause == "recovered" and before is TaskState.WORKING and not is_resting:
                 self.stalled, self.restarted = self.stalled + 1, self.restarted + 1
             else:
                 self.stalled = self.restarted = 0
             self.attempt = payload.attempt
             self.run_sequence = self.sequence
             self.cancel_requested = None
-            if payload.cause != "recovered":
-                self.input_end = (len(self.messages), len(self._artifacts))
         if payload.context is not None:
             self.context = payload.context
         if payload.usage is not None:
@@ -378,6 +384,16 @@ class TaskFold:
         controls = self.set_controls()
         controls.is_draft, controls.is_external = False, payload.external
 
+    @property
+    def is_pause_requested(self) -> bool:
+        """Whether the run is to wait at its next point at which it can, or waits already."""
+        return self.controls is not None and self.controls.pause is not None
+
+    @property
+    def is_paused(self) -> bool:
+        """Whether the run waits because of a pause."""
+        return self.controls is not None and self.controls.is_paused
+
     def _request_pause(self, payload: TaskPauseRequested) -> None:
         self.set_controls().pause = payload
 
@@ -397,6 +413,9 @@ class TaskFold:
         for artifact in self.artifacts[artifacts:]:
             del self._artifact_at[artifact.id]
         del self._artifacts[artifacts:]
+        self.flow_state, self.flow_from_caller = self.input_flow_state
+        if self.context is not None and self.context.canceled:
+            self.context = replace(self.context, canceled=False, cancel_reason=None)
         self.turn_change, self.turn_sequence = len(self.history), self.sequence - 1
         self.history.append((self.state, TaskState.SUBMITTED, self.update_micros))
         self.state, self.failure, self.cancel_reason = TaskState.SUBMITTED, None, ""

@@ -12,6 +12,7 @@ from typing import Any
 from protolink_grpc.errors import (
     DelegationCycleError,
     InvalidArgumentError,
+    InvalidTransitionError,
     LeaseLostError,
     SequenceConflictError,
     StoreError,
@@ -24,7 +25,7 @@ from protolink_grpc.llms.checks import OutputCheck
 from protolink_grpc.models.artifact import Artifact
 from protolink_grpc.models.clock import micros_from_iso, utc_now
 from protolink_grpc.models.context import RunContext, check_loose_budget
-from protolink_grpc.models.events import TaskArtifactUpdated, TaskMessagesAdded, TaskPatched, TaskSubmitted
+from protolink_grpc.models.events import TaskArtifactUpdated, TaskMessagesAdded, TaskPatched, TaskRetried, TaskSubmitted
 from protolink_grpc.models.fold import CopyOnRead, TaskFold
 from protolink_grpc.models.ids import new_task_id
 from protolink_grpc.models.lifecycle import INTERRUPTED, TERMINAL, TaskState
@@ -206,8 +207,7 @@ class Admission:
 
     async def accept(self, submission: Submission, principal: str, *, to_end: bool = False) -> Turn:
         """Accept a request as `submit` does. With `to_end`, return after the end of the run: one wait instead of two."""
-        if not self.is_open:
-            raise UnavailableError(f"agent {self._agent_name} is not accepting tasks", agent=self._agent_name)
+        self._require_open()
         if not submission.request_id:
             return await self._accept(submission, principal, to_end=to_end)
         key = (principal, submission.request_id)
@@ -237,6 +237,10 @@ class Admission:
         del self._requests[key]
         return turn
 
+    def _require_open(self) -> None:
+        if not self.is_open:
+            raise UnavailableError(f"agent {self._agent_name} is not accepting tasks", agent=self._agent_name)
+
     async def _accept(self, submission: Submission, principal: str, *, to_end: bool = False) -> Turn:
         submission.check_target()
         if submission.target is TaskTarget.CONTINUE:
@@ -264,8 +268,7 @@ class Admission:
             TurnNotQueuedError: The thread has no active turn but a task that waits for input.
             ProtolinkError: As `accept`.
         """
-        if not self.is_open:
-            raise UnavailableError(f"agent {self._agent_name} is not accepting tasks", agent=self._agent_name)
+        self._require_open()
         if not submission.messages and not submission.artifacts:
             raise InvalidArgumentError("a new task needs a message", field="input.messages")
         live, submitted = self._prepare(submission, new_task_id(), principal)
@@ -344,6 +347,61 @@ class Admission:
                 f"task {task_id} is being continued by another process", task_id=task_id, state=str(fold.state)
             ) from None
 
+    async def retry(self, submission: Submission, principal: str, reason: str = "") -> Turn:
+        """Begin the work on an ended task again, with the input of its last turn. Of the submission, messages are not used.
+
+        A request with an id is accepted once, as by `accept`.
+
+        Raises:
+            TaskNotFoundError: The task is unknown, or belongs to another principal.
+            InvalidTransitionError: The task has not ended, or is being retried.
+            ResourceExhaustedError: The new run would exceed a bound of `Limits`.
+            UnavailableError: The service is stopping.
+            StoreError: The store failed; nothing was accepted.
+        """
+        self._require_open()
+        task_id, request_id = submission.task_id, submission.request_id
+        live = await self._find_at_rest(task_id, principal)
+        if request_id and (turn := await self.turn_of(request_id, principal)) is not None:
+            return turn
+        fold = live.fold
+        retries = 0 if fold.controls is None else fold.controls.retries
+        retried = TaskRetried(fold.state, reason, principal, retries + 1)
+        try:
+            if self._tasks.visible_run(task_id, principal) is not None:
+                raise InvalidTransitionError(f"task {task_id} is being worked on", current=str(fold.state))
+            if not fold.is_terminal:
+                raise InvalidTransitionError(
+                    f"task {task_id} is {fold.state}, and only an ended one can be retried", current=str(fold.state)
+                )
+            # The retry belongs to the log that it was decided for.
+            submission.expected_sequence = fold.sequence
+            live.opening = Opening(fold.thread_id or DEFAULT_THREAD)
+            run = self._begin(live, [retried], principal, submission, cause="retried", scopes=submission.scopes)
+            return await self._opened(run)
+        except (SequenceConflictError, LeaseLostError, InvalidTransitionError):
+            # Another request has retried the task at the same time; it may be a repetition of this one.
+            other = self._tasks.visible_run(task_id, principal)
+            if other is not None:
+                await other.wait_decided()
+            if request_id and (turn := await self.turn_of(request_id, principal)) is not None:
+                return turn
+            raise
+
+    async def _find_at_rest(self, task_id: str, principal: str) -> LiveTask:
+        """Return a principal's task after the end of the append in progress. Raises TaskNotFoundError."""
+        run = self._tasks.visible_run(task_id, principal)
+        if run is not None:
+            await run.wait_decided()
+            # The caller may have received the last event before the run itself has ended.
+            await run.live.at_rest()
+            await self._tasks.confirmed_run(task_id)
+            run = self._tasks.visible_run(task_id, principal)
+        live = run.live if run is not None else await self._tasks.get(task_id, principal)
+        if live.fold.principal != principal:
+            raise not_found_error(task_id)
+        return live
+
     async def _first_turn(self, submission: Submission, principal: str) -> Turn:
         """Return the turn that this request has already begun on the existing task, else raise TaskAlreadyExistsError."""
         if submission.request_id and (turn := await self.turn_of(submission.request_id, principal)) is not None:
@@ -411,7 +469,7 @@ class Admission:
             cause=cause,
             scopes=scopes,
             waiting_runs=submission.waiting_runs if submission is not None else (),
-            trace=submission.trace if submission is not None and cause == "continued" else None,
+            trace=submission.trace if submission is not None and cause in ("continued", "retried") else None,
         )
         self._tasks.add(run)
         run.start()

@@ -378,6 +378,9 @@ class RunLoopHost:
     def check_canceled(self) -> None:
         self._run.token.raise_if_cancelled()
 
+    async def wait_while_paused(self) -> None:
+        await self._run.wait_while_paused()
+
     async def report(
         self,
         payload: Payload,

@@ -126,6 +126,12 @@ class Emitter:
             await self._hand_over()
         elif self._scheduled is None:
             self._scheduled = asyncio.get_running_loop().call_soon(self._flush_soon)
+        if self.live.fold.controls is not None and _is_of_handler(item):
+            await self.wait_between_actions()
+
+    async def wait_between_actions(self) -> None:
+        """Wait until the task is not paused, unless the calling code belongs to an action that has begun."""
+        raise NotImplementedError
 
     def _add(self, fact: Fact) -> None:
         payload: Any = fact
@@ -290,6 +296,16 @@ _NOTES: dict[Any, Callable[[Emitter, Any], None]] = {
     LlmCallFailed: Emitter._note_call,
 }
 """What a run does for emitted payloads, by class: one lookup, because a handler may emit many thousands."""
+
+
+def _is_of_handler(item: Any) -> bool:
+    """Return whether an emitted item is the handler's own, not the record of an action or of a model call that has begun."""
+    if isinstance(item, RunEvent):
+        return isinstance(item.payload, _OF_HANDLER) and not item.action_id
+    return isinstance(item, _OF_HANDLER)
+
+
+_OF_HANDLER = (TaskProgress, TaskMessagesAdded, TaskArtifactUpdated, Message, Artifact, dict)
 
 
 def fact_from(item: Any) -> Fact:

@@ -36,6 +36,8 @@ from protolink_grpc.models.events import (
     RunEvent,
     TaskArtifactUpdated,
     TaskMessagesAdded,
+    TaskPaused,
+    TaskResumed,
     TaskStatusChanged,
     TaskSubmitted,
 )
@@ -127,6 +129,14 @@ class Journal:
     async def of_turn(cls, store: TaskStore, fold: TaskFold) -> "Journal":
         """Read the journal of the current turn of a task."""
         journal, references, after = cls(fold.usage), References(), fold.turn_sequence
+        if fold.controls is not None and fold.controls.retries:
+            # The log does not repeat the input of a retried turn.
+            messages, artifacts = fold.input_end
+            journal._opening = Task(
+                "",
+                messages=fold.messages[fold.turn_message : messages],
+                artifacts=fold.artifacts[fold.turn_artifact : artifacts],
+            )
         while frames := await store.read(fold.task_id, after, 1024):
             journal.take(references.whole(event_from_frame(frame)) for frame in frames)
             after += len(frames)
@@ -170,6 +180,10 @@ class Journal:
                     self._by_request[request.request_id] = record
             case ApprovalDecided(decision=decision):
                 self._take_answer(decision, micros)
+            case TaskPaused():
+                self._waiting[_PAUSE] = micros
+            case TaskResumed():
+                self._end_wait(_PAUSE, micros)
             case BudgetReported(decision=verdict) if verdict.allowed and verdict.limit_name:
                 self.warned.add(verdict.limit_name)
             case _:
@@ -257,7 +271,7 @@ class Journal:
     def _spend(self, used: BudgetUsage) -> None:
         self._spent = used if self._spent is None else self._spent.plus(used)
 
-    # Time that the run waits for a person does not count as its runtime.
+    # Time that the run waits for a person, or is paused, does not count as its runtime.
 
     def _begin(self, micros: int | None) -> None:
         """Apply the begin of a run; None is its end."""
@@ -280,10 +294,17 @@ class Journal:
         record = self._by_request.get(decision.request_id)
         if record is not None:
             record.answers[decision.request_id] = decision
-        asked = self._waiting.pop(decision.request_id, None)
-        if asked is not None and self._begun is not None:
-            # The current run resumed the wait for a request of an earlier run at some time after the last event.
-            self._rests = _add_span(self._rests, asked if asked >= self._begun else self._last, micros)
+        self._end_wait(decision.request_id, micros)
+
+    def _end_wait(self, key: str, micros: int) -> None:
+        since = self._waiting.pop(key, None)
+        if since is not None and self._begun is not None:
+            # The current run resumed the wait of an earlier run at some time after the last event.
+            self._rests = _add_span(self._rests, since if since >= self._begun else self._last, micros)
+
+
+_PAUSE = ""
+"""Key of a pause among the waits for approvals, whose request ids are never empty."""
 
 
 def _add_span(rests: list[tuple[int, int]], start: int, end: int) -> list[tuple[int, int]]:

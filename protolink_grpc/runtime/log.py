@@ -35,7 +35,10 @@ from protolink_grpc.models.events import (
     TaskArtifactUpdated,
     TaskInputReplaced,
     TaskMessagesAdded,
+    TaskPaused,
+    TaskPauseRequested,
     TaskProgress,
+    TaskResumed,
     TaskRetried,
     TaskStatusChanged,
     TaskSubmitted,
@@ -280,6 +283,13 @@ class LiveTask:
             await self.refresh()
         return answer
 
+    async def wait_resumed(self) -> None:
+        """Wait until the log ends the pause of the task. Any process may append that. Raises as `refresh`."""
+        fold = self.fold
+        while fold.is_pause_requested:
+            await self._store.wait(fold.task_id, fold.sequence)
+            await self.refresh()
+
     async def _catch_up(self) -> None:
         fold = self.fold
         while frames := await self._store.read(fold.task_id, fold.sequence, 1024):
@@ -362,7 +372,7 @@ class LiveTask:
         micros = self._clock.micros()
         expected = sequence = fold.sequence
         state, frames, asks = fold.state, [], False
-        ended = state in TERMINAL
+        ended, is_stopping = state in TERMINAL, fold.cancel_requested is not None
         messages, artifacts, reason = len(fold.messages), fold.artifact_count, fold.reason
         new_artifacts: set[str] = set()
         encode = self._encoder_of(run_id).frame
@@ -377,14 +387,16 @@ class LiveTask:
             # One lookup by class, because most facts of a long log, such as progress reports, are of other kinds.
             if payload.__class__ in _STEERING:
                 if isinstance(payload, TaskStatusChanged):
-                    _check(state, payload, is_stopping=fold.cancel_requested is not None)
+                    _check(state, payload, is_stopping=is_stopping)
                     state, reason, ended = payload.new_state, payload.reason, payload.new_state in TERMINAL
                 elif isinstance(payload, TaskMessagesAdded):
                     messages += len(payload.messages)
                 elif isinstance(payload, TaskInputReplaced):
                     messages = fold.turn_message + len(payload.messages)
+                elif isinstance(payload, TaskPauseRequested | TaskPaused | TaskResumed):
+                    _check_pause(fold, payload)
                 elif isinstance(payload, TaskRetried):
-                    state, reason, ended = _retried(state), "", False
+                    state, reason, ended, is_stopping = _retried(state), "", False, False
                     messages, artifacts = fold.input_end
                 elif isinstance(payload, TaskSubmitted):
                     messages += len(payload.task.messages)
@@ -400,9 +412,7 @@ class LiveTask:
             frames.append(
                 encode(written, sequence, micros, type=kind, final=ended, envelope=envelope, has_summary=has_summary)
             )
-        size = sum(map(len, frames))
-        if size > MAX_EVENT_BYTES:
-            _check_sizes(facts, frames)
+        size = _checked_size(facts, frames)
         records = self._approval_records(facts, micros, run_id) if asks or (ended and fold.asked) else ()
         epoch, worker = (self.epoch, self.worker) if owner is None else (self.epoch + 1, owner)
         head = TaskHead(
@@ -421,15 +431,18 @@ class LiveTask:
             artifacts + len(new_artifacts),
             reason,
         )
-        session = None if fold.session_id == fold.task_id else self._session_append(head, len(facts), opens)
-        append = Append(head, frames, expected, self.epoch, request_id, records, session)
-        if session is not None:
-            append.committed = partial(self._note_session, session)
+        append = Append(head, frames, expected, self.epoch, request_id, records)
+        if fold.session_id != fold.task_id:
+            self._add_session(append, len(facts), opens)
         if (known := await self._store.append(append)) is not None:
             return known
         self.epoch, self.worker, self.size = epoch, worker, self.size + size
         self._apply(facts, micros, run_id)
         return None
+
+    def _add_session(self, append: Append, count: int, opens: bool) -> None:
+        append.session = self._session_append(append.head, count, opens)
+        append.committed = partial(self._note_session, append.session)
 
     def _note_session(self, session: SessionAppend) -> None:
         """Called after the commit, also if the caller of the append has been canceled while it waited."""
@@ -509,14 +522,17 @@ def payload_of(fact: Fact) -> Any:
     return fact
 
 
-def _check_sizes(facts: Sequence[Fact], frames: Sequence[bytes]) -> None:
-    for fact, frame in zip(facts, frames, strict=True):
+def _checked_size(facts: Sequence[Fact], frames: Sequence[bytes]) -> int:
+    """Return the encoded bytes of facts. Raises MessageTooLargeError if one of them is too large."""
+    size = sum(map(len, frames))
+    for fact, frame in zip(facts, frames, strict=True) if size > MAX_EVENT_BYTES else ():
         if len(frame) > MAX_EVENT_BYTES:
             kind = fact.type if isinstance(fact, RunEvent) else ""
             raise MessageTooLargeError(
                 f"an event of {len(frame)} bytes is larger than the limit of {MAX_EVENT_BYTES} bytes",
                 field=kind or type(payload_of(fact)).__name__,
             )
+    return size
 
 
 def _check(state: TaskState, payload: TaskStatusChanged, *, is_stopping: bool) -> None:
@@ -530,6 +546,22 @@ def _check(state: TaskState, payload: TaskStatusChanged, *, is_stopping: bool) -
         raise InvalidTransitionError(
             f"Invalid task state transition: {state} -> {target}", current=str(state), target=str(target)
         )
+
+
+def _check_pause(fold: TaskFold, payload: TaskPauseRequested | TaskPaused | TaskResumed) -> None:
+    state, is_requested = fold.state, fold.is_pause_requested
+    if isinstance(payload, TaskPauseRequested):
+        if is_requested:
+            raise InvalidTransitionError("a pause was requested before", current=str(state))
+        if state not in (TaskState.SUBMITTED, TaskState.WORKING) or (fold.controls and fold.controls.is_draft):
+            name = "a draft" if state is TaskState.SUBMITTED else str(state)
+            raise InvalidTransitionError(
+                f"the task is {name}, and only one that works or is about to can be paused", current=str(state)
+            )
+        if fold.cancel_requested is not None:
+            raise InvalidTransitionError("the cancellation of the task was requested", current=str(state))
+    elif not is_requested or (isinstance(payload, TaskPaused) and fold.is_paused):
+        raise InvalidTransitionError("the pause has ended, or has begun before", current=str(state))
 
 
 def _retried(state: TaskState) -> TaskState:
@@ -601,6 +633,9 @@ _STEERING = frozenset(
         TaskMessagesAdded,
         TaskArtifactUpdated,
         TaskInputReplaced,
+        TaskPauseRequested,
+        TaskPaused,
+        TaskResumed,
         TaskRetried,
         ActionRequested,
         ApprovalRequired,

@@ -30,7 +30,7 @@ Recovery = Literal["auto", "lost", "resume"]
 
 "auto" resumes if no work is repeated: with the agent's own handler of tool calls and inference, which reads finished work from the
 log. A handler of the application, or a method of a user's service, would start again from the beginning, so its task fails. A run
-that waited for an approval is resumed in each case.
+that waited for an approval, or was paused, is resumed in each case.
 """
 
 MAX_RESTARTS = 10
@@ -181,7 +181,7 @@ class OrphanRecovery:
         fold, cancellation = live.fold, live.fold.cancel_requested
         if cancellation is not None:
             await live.record([canceled_status(fold.state, cancellation)], claim=True)
-        elif not (self._resumes(fold) or fold.state is TaskState.SUBMITTED or fold.suspended):
+        elif not (self._resumes(fold) or fold.state is TaskState.SUBMITTED or fold.suspended or fold.is_paused):
             await self._fail(live, "the process that worked on this task ended before the task was done")
         elif not head.worker:
             # An orderly stop left the task, so the run did not crash its process.
@@ -195,7 +195,7 @@ class OrphanRecovery:
         elif fold.restarted >= MAX_RESTARTS:
             await self._fail(live, f"{fold.restarted + 1} processes in a row ended while this task ran")
         else:
-            # A submitted task has not begun, and a task that waits for an answer is doing nothing.
+            # A submitted task has not begun, and a task that is paused or waits for an answer is doing nothing.
             log.info("task %s: its process died, a new run continues it", head.task_id)
             self._admission.resume(live, "recovered")
         return None

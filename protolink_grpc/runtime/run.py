@@ -13,7 +13,7 @@ import hashlib
 import threading
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
@@ -37,7 +37,7 @@ from protolink_grpc.models.artifact import Artifact
 from protolink_grpc.models.cancellation import CancellationToken
 from protolink_grpc.models.clock import iso_from_micros
 from protolink_grpc.models.context import RunBudget, RunContext
-from protolink_grpc.models.events import TaskErrorReported, TaskMessagesAdded, TaskStatusChanged, Worker
+from protolink_grpc.models.events import TaskErrorReported, TaskMessagesAdded, TaskPaused, TaskStatusChanged, Worker
 from protolink_grpc.models.failure import AGENT_FAILED, MAX_REASON, Failure
 from protolink_grpc.models.fold import TaskFold
 from protolink_grpc.models.ids import new_run_id, new_uuid
@@ -321,7 +321,7 @@ class Run(Emitter):
         return not self.is_taken
 
     def abandon_at_rest(self) -> None:
-        """Abandon the run as soon as it waits for a person, because a stop interrupts no work then."""
+        """Abandon the run as soon as it waits for a person or is paused, because a stop interrupts no work then."""
         self._is_abandoned_at_rest = True
         if self._resting:
             self.abandon()
@@ -329,7 +329,7 @@ class Run(Emitter):
     def abandon(self) -> None:
         """Interrupt the handler because the service is stopping. The run is recorded as lost, or left to the next start.
 
-        With a durable store, a run that waits for a person is always left: its approval stays pending.
+        With a durable store, a run that waits for a person or is paused is always left: approval and pause stay.
         """
         self.is_abandoned = True
         self._rested_at_stop = self._rested_at_stop or self._resting > 0
@@ -349,7 +349,7 @@ class Run(Emitter):
 
     @asynccontextmanager
     async def _rest(self) -> AsyncIterator[None]:
-        """Rest while this run waits for a person."""
+        """Rest while this run waits for a person or is paused."""
         async with self.without_slot():
             self._resting += 1
             if self._is_abandoned_at_rest:
@@ -361,7 +361,7 @@ class Run(Emitter):
 
     @asynccontextmanager
     async def without_slot(self) -> AsyncIterator[None]:
-        """Release the slot while this run waits for a person or for another run of the agent, and queue for a slot afterwards."""
+        """Release the slot while this run is paused or waits for a person or another run, and queue for a slot afterwards."""
         slots, ticket = self._host.slots, self.ticket
         self._without_slot += 1
         # The task has grown since it was weighed, and it stays in memory while the run waits.
@@ -451,7 +451,9 @@ class Run(Emitter):
     def _begin(self) -> TaskStatusChanged:
         fold = self.live.fold
         return TaskStatusChanged(
-            fold.state,
+            TaskState.SUBMITTED
+            if fold.is_terminal
+            else fold.state,  # that of a retried task before its opening is recorded
             TaskState.WORKING,
             attempt=fold.attempt + 1,
             cause=self._cause,
@@ -472,8 +474,10 @@ class Run(Emitter):
 
     async def _work(self) -> None:
         fold = self.live.fold
-        task = self.hand_out(changes=LATEST_CHANGES)
         try:
+            if fold.is_pause_requested:
+                await self._pause()
+            task = self.hand_out(changes=LATEST_CHANGES)
             if not self._opening:  # this run takes over from an earlier one
                 self.journal = await Journal.of_turn(self.live.store, fold)
             self._enter()
@@ -819,6 +823,30 @@ class Run(Emitter):
             self.token.raise_if_cancelled()
             return await self.live.decision(request.request_id)
         return decision
+
+    async def wait_while_paused(self) -> None:
+        """Wait until the task is not paused. Meanwhile the run holds no slot and its budget's clock is paused."""
+        # The first test is all that a task without controls costs.
+        if self.live.fold.controls is None or not self.live.fold.is_pause_requested:
+            return
+        if self.token.is_cancelled or self.is_abandoned or self.is_taken:
+            return  # the run ends
+        await self.flush()
+        with self.budget.paused():
+            await self._pause()
+
+    async def wait_between_actions(self) -> None:
+        if not executing_action(self):
+            await self.wait_while_paused()
+
+    async def _pause(self) -> None:
+        """Rest until the pause ends. Record its begin unless another part of the run, or an earlier run, has done so."""
+        live = self.live
+        async with self._rest():
+            if not live.fold.is_paused:
+                with suppress(InvalidTransitionError):  # the pause has ended, or began in another part of the run
+                    await live.record([TaskPaused()], run_id=self.run_id)
+            await live.wait_resumed()
 
     # -- the task --------------------------------------------------------------------------------------------------------
 

@@ -15,7 +15,7 @@ from protolink_grpc.models.lifecycle import TERMINAL
 from protolink_grpc.models.watch import StopAt, WatchPosition
 from protolink_grpc.runtime.live_text import LiveTexts
 from protolink_grpc.storage.port import TaskStore
-from protolink_grpc.wire.events import find_settling, is_final
+from protolink_grpc.wire.events import find_final, find_settling
 from protolink_grpc.wire.watch import position_frame
 
 
@@ -25,6 +25,8 @@ class ReadStart:
 
     Args:
         after: Sequence of the last event that the reader already has.
+        known: Sequence of the last event of the log when the reader opened it. If the task ended before that event, a retry has
+            followed, and the stream continues. 0 if the stream begins after all events.
         end: End of the log when the reader opened it. The batch that reaches it, and a first batch that does not, end with the
             frame of a position. None leaves positions out.
     """
@@ -32,6 +34,7 @@ class ReadStart:
     task_id: str
     after: int
     end: int | None = None
+    known: int = 0
 
 
 class LogWatcher:
@@ -110,7 +113,7 @@ class LogWatcher:
                                 await texts.wait(growth, after)
                         growth.result()
                     continue
-                frames, has_ended = _cut_at_end(frames, stop_at)
+                frames, has_ended = _cut_at_end(frames, stop_at, start.known - after - 1)
                 after += len(frames)
                 if end is None:
                     yield frames
@@ -237,10 +240,11 @@ class LogWatcher:
         return head.state in TERMINAL and head.sequence <= after
 
 
-def _cut_at_end(frames: list[bytes], stop_at: StopAt) -> tuple[list[bytes], bool]:
-    """Return the frames up to the event that ends the stream, and whether there is such an event."""
-    if stop_at is StopAt.INTERRUPTED:
-        first = find_settling(frames)
-        if first is not None:
-            return frames[: first + 1], True
-    return frames, is_final(frames[-1])
+def _cut_at_end(frames: list[bytes], stop_at: StopAt, start: int) -> tuple[list[bytes], bool]:
+    """Return the frames up to the event that ends the stream, and whether there is such an event.
+
+    Args:
+        start: Index of the first frame that may be the end of the task; not positive if all may be.
+    """
+    first = find_settling(frames) if stop_at is StopAt.INTERRUPTED else find_final(frames, max(0, start))
+    return (frames, False) if first is None else (frames[: first + 1], True)

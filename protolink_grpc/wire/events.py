@@ -447,7 +447,7 @@ def sequence_of(frame: bytes) -> int:
 
 
 def is_final(frame: bytes) -> bool:
-    """Whether this is the last event in its log."""
+    """Whether the task ends with this event. A retry may follow it."""
     return unframe(frame).last
 
 
@@ -465,6 +465,14 @@ def settles(frame: bytes) -> bool:
         event.WhichOneof("payload") == "task_status"
         and event.task_status.new_state in (task_pb2.TASK_STATE_INPUT_REQUIRED, task_pb2.TASK_STATE_AUTH_REQUIRED)
     )
+
+
+def find_final(frames: Sequence[bytes], start: int = 0) -> int | None:
+    """Return the index of the first event, from index `start` on, with which the task ends; None if there is none."""
+    if _IS_FINAL not in b"".join(frames):
+        return None  # one search, because most batches of a long log have no such event
+    ends = (index for index in range(start, len(frames)) if _IS_FINAL in frames[index] and is_final(frames[index]))
+    return next(ends, None)
 
 
 def find_settling(frames: Sequence[bytes]) -> int | None:

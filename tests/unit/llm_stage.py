@@ -80,6 +80,9 @@ class Stage:
         if self.canceled:
             raise asyncio.CancelledError
 
+    async def wait_while_paused(self) -> None:
+        return
+
     async def report(
         self,
         payload: Payload,

@@ -88,6 +88,9 @@ class ActionContext:
     async def flush(self) -> None:
         self.committed = len(self.log)
 
+    async def wait_while_paused(self) -> None:
+        return
+
     async def ask(self, request: ApprovalRequest) -> ApprovalDecision:
         self.asked.append((request, self.committed))
         if self.answers is None:

@@ -33,7 +33,9 @@ from protolink_grpc.models.events import (
     RunEvent,
     TaskArtifactUpdated,
     TaskMessagesAdded,
+    TaskPaused,
     TaskProgress,
+    TaskResumed,
     TaskStatusChanged,
     TaskSubmitted,
 )
@@ -221,6 +223,12 @@ def test_what_calls_of_models_cost_is_known_again() -> None:
     assert journal.usage is not None
     assert journal.usage.costs == (Cost(8, "EUR"), Cost(2, "USD"))
     assert (journal.usage.cached_input_tokens, journal.usage.reasoning_tokens) == (5, 3)
+
+
+def test_a_pause_is_no_runtime_also_if_a_later_run_ends_it() -> None:
+    assert seconds(timed((0, begins(1)), (2, TaskPaused()), (60, TaskResumed()), (61, TaskProgress(1.0)))) == 3.0
+    later = timed((0, begins(1)), (2, TaskPaused()), (50, begins(2)), (60, TaskResumed()), (61, TaskProgress(1.0)))
+    assert seconds(later) == 3.0
 
 
 def test_a_delegation_counts_what_it_used_but_not_its_time() -> None:

@@ -98,6 +98,10 @@ class ActionContext(Protocol):
         """Wait until everything emitted is committed."""
         ...
 
+    async def wait_while_paused(self) -> None:
+        """Wait until the task is not paused. Called where nothing has begun that a restart would have to repeat."""
+        ...
+
     async def ask(self, request: ApprovalRequest) -> ApprovalDecision:
         """Wait for the answer to a request that is in the log. Return it after it is recorded.
 
@@ -234,6 +238,7 @@ class Gate:
         record = action_context.action_record(position) if position else None
         if record is not None and record.ended is not None and record.ended.outcome != "canceled":
             return _recorded_outcome(record)
+        await action_context.wait_while_paused()
         try:
             prepared = await prepare()
         except ToolFailedError as error:
@@ -423,6 +428,7 @@ class ActionExecution:
     async def execute(self) -> Outcome:
         """Execute the action. When this returns, its end has been emitted, but may not be committed yet."""
         action_context, action = self.action_context, self.action
+        await action_context.wait_while_paused()  # again, because the approval may have taken long
         await self._emit(ActionStarted(*self._kind_and_name, self._changed_arguments()), summary=self._label)
         if not self.prepared.read_only:
             await action_context.flush()

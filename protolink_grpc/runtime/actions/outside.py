@@ -63,6 +63,9 @@ class StandaloneContext:
     async def flush(self) -> None:
         return
 
+    async def wait_while_paused(self) -> None:
+        return  # there is no task
+
     async def ask(self, request: ApprovalRequest) -> ApprovalDecision:
         handler = self._controls.approval_handler
         if handler is None:
@@ -181,6 +184,9 @@ class NarrowedContext:
 
     async def flush(self) -> None:
         await self._run.flush()
+
+    async def wait_while_paused(self) -> None:
+        await self._run.wait_while_paused()
 
     async def ask(self, request: ApprovalRequest) -> ApprovalDecision:
         return await self._run.ask(request)

@@ -103,6 +103,9 @@ class _SamplingHost:
     def check_canceled(self) -> None:
         self._action_context.token.raise_if_cancelled()
 
+    async def wait_while_paused(self) -> None:
+        return  # it is part of an action, which is finished first
+
     async def report(
         self,
         payload: Payload,
