@@ -5,9 +5,11 @@ import concurrent.futures
 from collections import defaultdict
 from collections.abc import AsyncIterator
 from contextlib import aclosing
+from dataclasses import asdict
 from typing import Any
 
 import pytest
+from valid_logs import violations_of
 
 from protolink_grpc import (
     Agent,
@@ -88,6 +90,19 @@ class Link:
                     return found
         raise AssertionError("the stream ended")
 
+    async def violations(self) -> dict[str, list[str]]:
+        """The rules of the Agent Runtime contract that the sessions violate, by session."""
+        found: dict[str, list[str]] = {}
+        async with asyncio.timeout(WAIT_S):
+            for session in (await self.sessions.list(include_archived=True)).sessions:
+                page = await self.sessions.get(session.session_id)
+                stream = self.sessions.runtime_events(session.session_id, stop_at_end=True)
+                async with aclosing(stream) as records:
+                    violations = violations_of([record async for record in records], asdict(page))
+                if violations:
+                    found[session.session_id] = violations
+        return found
+
 
 def kind_of(item: SessionItem) -> str:
     """The type of a task's event, or the class of a session's."""
@@ -106,7 +121,9 @@ async def link(request: pytest.FixtureRequest) -> AsyncIterator[Link]:
         await asyncio.to_thread(agent.start, background=True)
     else:
         await agent.serve()
-    yield Link(agent)
+    link = Link(agent)
+    yield link
+    assert await link.violations() == {}
     for each in agent.open.values():
         if not each.done():
             each.set_result(None)

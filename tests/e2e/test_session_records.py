@@ -1,10 +1,10 @@
 """The records of a real session follow the rules of the Agent Runtime contract: ids, order, and pairs of begin and end."""
 
 import asyncio
-import io
-import json
 from contextlib import aclosing
 from typing import Any
+
+from valid_logs import violations_of
 
 from protolink_grpc import (
     Agent,
@@ -20,8 +20,6 @@ from protolink_grpc import (
 )
 from protolink_grpc.models.session import SessionItem
 from protolink_grpc.reports import SessionExport
-from protolink_grpc.reports.agentruntime_validator.rule import Status
-from protolink_grpc.reports.agentruntime_validator.validation import validate
 
 WAIT_S = 30.0
 """Bound of what must happen soon; reached only by a failure."""
@@ -47,9 +45,7 @@ ENVELOPE = {"type", "eventId", "timestamp", "sequence", "schemaVersion", "runtim
 
 def check(records: list[Record]) -> None:
     """Check the rules for a session in which no work is open."""
-    log = b"".join(json.dumps(record).encode() + b"\n" for record in records)
-    report = validate(io.BytesIO(log))
-    assert [(each.rule.id, each.findings) for each in report.of(Status.FAILED)] == []
+    assert violations_of(records) == []
     for record in records:
         missing = (ENVELOPE | IDS.get(record["type"].split(".")[0], set())) - record.keys()
         assert not missing, record

@@ -12,13 +12,15 @@ import sys
 import time
 from collections.abc import Callable
 from contextlib import aclosing, suppress
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from plgrpc.v1 import session_service_pb2 as pb
 
 from protolink_grpc import Message, ProtolinkError, RunEvent, SQLiteStore, Task
-from protolink_grpc.models.session import TurnEnded, TurnSubmitted
+from protolink_grpc.models.session import SessionPage, TurnEnded, TurnSubmitted
+from protolink_grpc.reports import SessionExport
 from protolink_grpc.runtime.admission import Submission
 from protolink_grpc.runtime.run import Run
 from protolink_grpc.runtime.service import TaskService
@@ -131,6 +133,8 @@ class Desk:
             "of_tasks": list(of_tasks.values()),
             "submitted": [each.turn_id for each in own if isinstance(each, TurnSubmitted)],
             "ended": [each.turn_id for each in own if isinstance(each, TurnEnded)],
+            "records": [*SessionExport("s", "desk").records(items)],
+            "page": asdict(SessionPage(session, tuple(turns))),
         }
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from valid_logs import violations_of
 
 PROGRAM = Path(__file__).with_name("mortal_desk.py")
 
@@ -25,6 +26,7 @@ ENDS = {
 def check(seen: dict[str, Any]) -> None:
     assert seen["turns"] == ENDS
     assert seen["open"] == []
+    assert violations_of(seen["records"], seen["page"]) == []
     assert seen["positions"] == list(range(1, len(seen["positions"]) + 1))
     for sequences in seen["of_tasks"]:
         assert sequences == list(range(1, len(sequences) + 1))
