@@ -16,7 +16,7 @@ from protolink_grpc.models.failure import Failure
 from protolink_grpc.models.lifecycle import INTERRUPTED, SETTLED, TERMINAL, TaskState
 from protolink_grpc.models.session import DEFAULT_THREAD, SessionEvent, SessionItem
 from protolink_grpc.net.trace_context import span_id_of
-from protolink_grpc.reports.agentruntime_tasks import UNKNOWN, Mapped, Record, TaskRecords, end_of
+from protolink_grpc.reports.agentruntime_tasks import UNKNOWN, Mapped, Record, TaskRecords, end_of, run_id_of
 
 SCHEMA_VERSION: Final = "protolink-grpc-0.1"
 
@@ -87,11 +87,13 @@ class AgentRuntimeView:
             turn_id = f"{event.task_id}/turn/{self._turn_count}"
             thread_id = payload.thread_id if isinstance(payload, ev.TaskSubmitted) else self._thread_of(event.task_id)
             begin = ses.TurnSubmitted(turn_id, thread_id or DEFAULT_THREAD, event.task_id, (event.sequence or 1) - 1)
-            yield from ((source, *each) for each in self._submit(begin))
+            ids = _ids_of_run(self._tasks[event.task_id], event) if event.task_id in self._tasks else {}
+            yield from ((source, kind, ids | more) for kind, more in self._submit(begin))
         yield from self._of_task_event(event)
         if isinstance(payload, ev.TaskStatusChanged) and payload.new_state in SETTLED and self._turns:
             end = ses.TurnEnded(turn_id, payload.new_state, payload.reason)
-            yield from ((source, *each) for each in self._end(end))
+            ids = _ids_of_run(self._tasks.get(event.task_id, TaskRecords()), event)
+            yield from ((source, kind, ids | more) for kind, more in self._end(end))
 
     def _thread_of(self, task_id: str) -> str:
         known = self._tasks.get(task_id)
@@ -101,14 +103,7 @@ class AgentRuntimeView:
         task = self._tasks.setdefault(event.task_id, TaskRecords())
         source = _source_of(event)
         for kind, more in task.records(event):
-            ids: Record = {
-                "threadId": task.thread_id,
-                "turnId": task.turn_id,
-                "attemptId": task.attempt_id,
-                "traceId": task.trace_id,
-                "spanId": span_id_of(event.task_id, event.run_id),
-            }
-            yield source, kind, ids | more
+            yield source, kind, {"threadId": task.thread_id, "turnId": task.turn_id} | _ids_of_run(task, event) | more
         if event.state in TERMINAL and task.turn_id not in self._turns:
             self._tasks.pop(event.task_id)
 
@@ -220,6 +215,11 @@ def _ids_of(turn: ses.TurnSubmitted) -> Record:
     return {"threadId": turn.thread_id, "turnId": turn.turn_id, "taskId": turn.task_id}
 
 
+def _ids_of_run(task: TaskRecords, event: RunEvent) -> Record:
+    span_id = span_id_of(event.task_id, event.run_id)
+    return {"attemptId": task.attempt_id, "traceId": task.trace_id, "spanId": span_id}
+
+
 def _is_from_sender(payload: Any) -> bool:
     return isinstance(payload, ev.TaskMessagesAdded) and any(each.role == "user" for each in payload.messages)
 
@@ -227,9 +227,10 @@ def _is_from_sender(payload: Any) -> bool:
 def _source_of(event: RunEvent) -> _Source:
     ids = {
         "runtimeId": _runtime_id(event.agent_name),
-        "sessionId": event.session_id,
+        # A task without a session has its own id as session id; the contract wants different ids for different things.
+        "sessionId": f"{event.task_id}/session" if event.session_id == event.task_id else event.session_id,
         "taskId": event.task_id,
-        "runId": event.run_id,
+        "runId": run_id_of(event.task_id, event.run_id),
     }
     refs = {"sourceType": event.type, "sourceSequence": event.sequence or 0}
     return _Source(event.event_id, event.timestamp, ids, refs)

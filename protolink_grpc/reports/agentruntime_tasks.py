@@ -8,7 +8,7 @@ prefix `plgrpc.`, which the contract allows.
 
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from protolink_grpc.models import events as ev
@@ -38,12 +38,17 @@ Mapped = Iterator[tuple[str, Record]]
 
 @dataclass(slots=True)
 class _Call:
-    """An action that has not ended. `is_shown`: it has its `tool.started`. `is_running`: its execution has begun."""
+    """An action that has not ended. `is_shown`: it has its `tool.started`. `is_running`: its execution has begun.
+
+    `execution` counts the tool calls of the same action: an action that an orderly stop has canceled may be executed again.
+    """
 
     kind: str
     name: str
     arguments: Any = None
     child_task_id: str = ""
+    execution: int = 1
+    was_asked: bool = False
     is_shown: bool = False
     is_running: bool = False
 
@@ -75,6 +80,8 @@ class TaskRecords:
     trace_id: str = ""
     failure: Failure | None = None
     calls: dict[str, _Call] = field(default_factory=dict)
+    stopped: dict[str, _Call] = field(default_factory=dict)
+    """The actions that were canceled."""
     approvals: dict[str, str] = field(default_factory=dict)
     """The action of each open approval."""
     models: dict[str, _ModelCall] = field(default_factory=dict)
@@ -83,6 +90,7 @@ class TaskRecords:
     """The number of requests of each model call."""
     is_turn_started: bool = False
     is_attempt_open: bool = False
+    is_canceling: bool = False
     _references: References = field(default_factory=References)
 
     def begin_turn(self, thread_id: str, turn_id: str) -> None:
@@ -173,6 +181,11 @@ def _map_status(task: TaskRecords, event: RunEvent, changed: ev.TaskStatusChange
     if new is TaskState.WORKING and changed.attempt:
         yield from _begin_attempt(task, event, changed, payload)
         return
+    if new is TaskState.CANCELED and not task.is_canceling:  # the handler has decided it
+        yield (
+            "task.cancel_requested",
+            {"payload": {"reason": changed.reason, "requestedBy": event.agent_name or UNKNOWN}},
+        )
     if new in TERMINAL:
         yield from _close_all(task, event, new)
     if new in SETTLED:
@@ -205,9 +218,14 @@ def _begin_attempt(task: TaskRecords, event: RunEvent, changed: ev.TaskStatusCha
         yield _waiting(task)
 
 
+def run_id_of(task_id: str, run_id: str) -> str:
+    """Return the id of a run. A caller may give it the id of the task; the contract wants different ids for different things."""
+    return f"{run_id}/run" if run_id == task_id else run_id
+
+
 def _run_ids(event: RunEvent, run_id: str) -> Record:
     """Return the ids of an earlier run of the same task."""
-    return {"runId": run_id, "spanId": span_id_of(event.task_id, run_id)}
+    return {"runId": run_id_of(event.task_id, run_id), "spanId": span_id_of(event.task_id, run_id)}
 
 
 def _waiting(task: TaskRecords) -> tuple[str, Record]:
@@ -239,7 +257,10 @@ def _close_models(task: TaskRecords, event: RunEvent, category: str) -> Mapped:
     for call in [*task.models.values()][:MAX_CLOSED]:
         started = call.started
         payload = {"provider": started.provider, "model": started.model, "failureCategory": category, "retryable": True}
-        yield "model.failed", {"runId": call.run_id} | _model_ids(event, call) | {"payload": payload}
+        yield (
+            "model.failed",
+            {"runId": run_id_of(event.task_id, call.run_id)} | _model_ids(event, call) | {"payload": payload},
+        )
     task.models = {}
 
 
@@ -270,7 +291,8 @@ def _map_error(_: TaskRecords, event: RunEvent, error: ev.TaskErrorReported) -> 
     yield "runtime.error", {"payload": payload}
 
 
-def _map_cancel_requested(_: TaskRecords, event: RunEvent, request: ev.CancelRequested) -> Mapped:
+def _map_cancel_requested(task: TaskRecords, event: RunEvent, request: ev.CancelRequested) -> Mapped:
+    task.is_canceling = True
     yield "task.cancel_requested", {"payload": {"reason": request.reason, "requestedBy": request.requested_by}}
 
 
@@ -308,7 +330,8 @@ def _map_resumed(_: TaskRecords, event: RunEvent, resumed: ev.TaskResumed) -> Ma
     yield "task.resumed", {"payload": payload}
 
 
-def _map_retried(_: TaskRecords, event: RunEvent, retried: ev.TaskRetried) -> Mapped:
+def _map_retried(task: TaskRecords, event: RunEvent, retried: ev.TaskRetried) -> Mapped:
+    task.is_canceling = False
     payload = {"status": "retrying", "statusReason": retried.reason, "requestedBy": retried.requested_by}
     yield (
         "task.retrying",
@@ -328,12 +351,13 @@ def _map_linked(_: TaskRecords, event: RunEvent, linked: ev.TaskLinked | ev.Task
 # -- Actions ---------------------------------------------------------------------------------------------------------------
 
 
-def _ids_of(event: RunEvent, action_id: str) -> Record:
+def _ids_of(event: RunEvent, action_id: str, execution: int = 1) -> Record:
     if not action_id:
         return {}
+    call_id = action_id if execution == 1 else f"{action_id}/{execution}"
     return {
-        "toolCallId": action_id,
-        "stepId": f"{event.task_id}/call/{action_id}",
+        "toolCallId": call_id,
+        "stepId": f"{event.task_id}/call/{call_id}",
         "spanId": span_id_of(action_id),
     }
 
@@ -373,7 +397,7 @@ def _map_policy(task: TaskRecords, event: RunEvent, evaluated: ev.ActionPolicyEv
 def _show(event: RunEvent, call: _Call, more: Record) -> tuple[str, Record]:
     call.is_shown = True
     payload = {"toolName": call.name, "kind": call.kind, "safeArgs": call.arguments, **more}
-    return "tool.started", _ids_of(event, event.action_id) | {"payload": payload}
+    return "tool.started", _ids_of(event, event.action_id, call.execution) | {"payload": payload}
 
 
 def _map_approval_required(task: TaskRecords, event: RunEvent, required: ev.ApprovalRequired) -> Mapped:
@@ -391,6 +415,8 @@ def _map_approval_required(task: TaskRecords, event: RunEvent, required: ev.Appr
     yield "permission.requested", ids | {"payload": payload | {"approvalActionId": request.request_id}}
     yield "action.required", ids | {"payload": payload}
     task.approvals[request.request_id] = action_id
+    if action_id in task.calls:
+        task.calls[action_id].was_asked = True
     if len(task.approvals) == 1:
         yield _waiting(task)
 
@@ -426,8 +452,9 @@ def _word_of(decision: ApprovalDecision) -> str:
 def _map_started(task: TaskRecords, event: RunEvent, started: ev.ActionStarted) -> Mapped:
     call = task.calls.get(event.action_id)
     if call is None:
-        call = task.calls[event.action_id] = _Call(started.kind, started.name, started.arguments)
-    ids = _ids_of(event, event.action_id)
+        call, records = _begin_again(task, event, started)
+        yield from records
+    ids = _ids_of(event, event.action_id, call.execution)
     payload: Record = {"toolName": started.name, "kind": started.kind, "status": "running"}
     if started.arguments is not None and started.arguments != call.arguments:
         payload["safeArgs"] = started.arguments  # an approver has changed them
@@ -436,14 +463,37 @@ def _map_started(task: TaskRecords, event: RunEvent, started: ev.ActionStarted) 
     yield "tool.progress", ids | {"payload": payload}
     if started.kind == AGENT_CALL and not call.is_running:
         ids |= {"subagentId": _subagent_id(event.action_id, call)}
-        yield "task.delegated", ids | {"payload": payload | {"agent": started.name}}
-        yield "subagent.spawned", ids | {"payload": payload | {"agent": started.name}}
+        peer = {"agent": started.name} | ({"childTaskId": call.child_task_id} if call.child_task_id else {})
+        yield "task.delegated", ids | {"payload": payload | peer}
+        yield "subagent.spawned", ids | {"payload": payload | peer}
     call.is_running = True
 
 
+def _begin_again(task: TaskRecords, event: RunEvent, started: ev.ActionStarted) -> tuple[_Call, Mapped]:
+    """Return the call of an action that is executed without a new decision, and its records so far.
+
+    It was canceled by an orderly stop. Otherwise the log before this event is not known.
+    """
+    before = task.stopped.pop(event.action_id, None)
+    if before is None:
+        call = task.calls[event.action_id] = _Call(started.kind, started.name, started.arguments)
+        return call, iter(())
+    again = replace(before, execution=before.execution + 1, is_shown=False, is_running=False)
+    task.calls[event.action_id] = again
+    source = "human" if before.was_asked else "host_policy"
+    payload = {
+        "decision": "allow",
+        "decisionSource": source,
+        "decisionReason": "an earlier run has begun the same action",
+    }
+    ids = _ids_of(event, event.action_id, again.execution)
+    shown = _show(event, again, {"policy": "allowed"})
+    return again, iter((("permission.evaluated", ids | {"payload": payload}), shown))
+
+
 def _subagent_id(action_id: str, call: _Call) -> str:
-    """Return the id of delegated work: that of the other agent's task, if the action names it."""
-    return call.child_task_id or f"{action_id}/subagent"
+    """Return the id of delegated work. Several calls may continue the same task of the other agent."""
+    return f"{action_id}/subagent" if call.execution == 1 else f"{action_id}/{call.execution}/subagent"
 
 
 _OUTCOMES = {"canceled": "cancelled"}
@@ -459,6 +509,8 @@ def _map_ended(task: TaskRecords, event: RunEvent, ended: ev.ActionEnded) -> Map
     if is_success := ended.outcome == "completed":
         payload["result"] = ended.result
     else:
+        if ended.outcome == "canceled":
+            task.stopped[event.action_id] = call
         failure = ended.failure
         category = _category_of(failure, status) if ended.outcome == "failed" else status
         payload |= {"error": ended.error, "failureCategory": category}
@@ -467,7 +519,7 @@ def _map_ended(task: TaskRecords, event: RunEvent, ended: ev.ActionEnded) -> Map
 
 
 def _end_call(event: RunEvent, action_id: str, call: _Call, payload: Record, *, is_success: bool) -> Mapped:
-    ids = _ids_of(event, action_id)
+    ids = _ids_of(event, action_id, call.execution)
     if call.kind == AGENT_CALL and call.is_running:
         kind = "subagent.completed" if is_success else "subagent.failed"
         yield kind, ids | {"subagentId": _subagent_id(action_id, call), "payload": payload}
@@ -499,11 +551,19 @@ def _request_of(task: TaskRecords, event: RunEvent, call_id: str, attempt: int =
 
 
 def _map_call_started(task: TaskRecords, event: RunEvent, call: ev.LlmCallStarted) -> Mapped:
+    if call.call_id in task.models:
+        lost = task.models.pop(call.call_id)
+        failure = {"failureCategory": "outcome_unknown", "retryable": True}
+        yield (
+            "model.failed",
+            {"runId": run_id_of(event.task_id, lost.run_id)} | _model_ids(event, lost) | {"payload": failure},
+        )
     task.requests[call.call_id] += 1
     number = task.requests[call.call_id]
     request_id = call.call_id if number == 1 else f"{call.call_id}/{number}"
     request = task.models[call.call_id] = _ModelCall(request_id, call, event.run_id)
-    payload = {"provider": call.provider, "model": call.model, "attempt": call.attempt, "step": call.step}
+    model = {"provider": call.provider or UNKNOWN, "model": call.model or UNKNOWN}
+    payload = model | {"attempt": call.attempt, "step": call.step}
     yield "model.requested", _model_ids(event, request) | {"payload": payload}
 
 
@@ -551,7 +611,11 @@ def _map_call_failed(task: TaskRecords, event: RunEvent, call: ev.LlmCallFailed)
 def _map_compacted(_: TaskRecords, event: RunEvent, done: ev.ContextCompacted) -> Mapped:
     trigger = "auto" if "decision" in event.metadata else "manual"
     yield "context.compaction.started", {"payload": {"trigger": trigger}}
-    payload = {"beforeTokens": done.before_tokens, "afterTokens": done.after_tokens, "strategy": done.strategy}
+    payload = {
+        "beforeTokens": done.before_tokens,
+        "afterTokens": done.after_tokens,
+        "strategy": done.strategy or UNKNOWN,
+    }
     yield "context.compaction.completed", {"payload": payload | {"summary": done.summary}}
 
 

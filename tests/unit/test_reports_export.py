@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from valid_logs import violations_of
 from wire_values import full_event, full_payloads
 
 from protolink_grpc.errors import InvalidArgumentError
@@ -171,7 +172,7 @@ def types(*facts: Any) -> list[str]:
         (COMPLETED, ["task.attempt.completed", "task.completed", "turn.completed"]),
         (TaskState.FAILED, ["task.attempt.failed", "task.failed", "turn.failed"]),
         (TaskState.REJECTED, ["task.attempt.failed", "task.failed", "turn.failed"]),
-        (TaskState.CANCELED, ["task.attempt.failed", "task.cancelled", "turn.failed"]),
+        (TaskState.CANCELED, ["task.cancel_requested", "task.attempt.failed", "task.cancelled", "turn.failed"]),
         (TaskState.INPUT_REQUIRED, ["task.attempt.completed", "task.waiting", "turn.completed"]),
     ],
 )
@@ -182,7 +183,7 @@ def test_a_status_has_records_for_attempt_and_task_before_that_of_the_turn(
 
 
 def test_a_task_that_ends_in_the_queue_has_no_attempt() -> None:
-    expected = ["turn.submitted", "task.created", "task.cancelled", "turn.failed"]
+    expected = ["turn.submitted", "task.created", "task.cancel_requested", "task.cancelled", "turn.failed"]
     assert types(submitted(), ev.TaskStatusChanged(SUBMITTED, TaskState.CANCELED)) == expected
 
 
@@ -359,6 +360,7 @@ def test_the_end_of_a_task_closes_what_has_no_recorded_end() -> None:
     records = [json.loads(line) for line in RunExport("agentruntime").lines(events)]
     last = [record for record in records if record["refs"]["sourceSequence"] == len(facts)]
     assert [(record["type"], record.get("toolCallId")) for record in last] == [
+        ("task.cancel_requested", None),
         ("action.resolved", "a2"),
         ("permission.resolved", "a2"),
         ("tool.failed", "a1"),
@@ -367,8 +369,8 @@ def test_the_end_of_a_task_closes_what_has_no_recorded_end() -> None:
         ("task.cancelled", None),
         ("turn.failed", None),
     ]
-    categories = [record["payload"]["failureCategory"] for record in last[2:4]]
-    assert (last[0]["payload"]["decision"], *categories) == ("cancelled", "outcome_unknown", "cancelled")
+    categories = [record["payload"]["failureCategory"] for record in last[3:5]]
+    assert (last[1]["payload"]["decision"], *categories) == ("cancelled", "outcome_unknown", "cancelled")
 
 
 def test_delegated_work_is_a_tool_call_and_a_subagent() -> None:
@@ -462,3 +464,55 @@ def test_events_without_an_equivalent_keep_their_own_type() -> None:
 
 def test_text_deltas_are_not_exported_as_records() -> None:
     assert exported(ev.TextDelta("c", 0, "to be")) == []
+
+
+def test_an_action_that_is_executed_again_after_a_stop_is_another_tool_call() -> None:
+    started = ev.ActionStarted("tool.call", "book", {"nights": 2})
+    records = exported(
+        submitted(),
+        begun(),
+        ev.ActionRequested(ACTION),
+        ev.ActionPolicyEvaluated(PolicyDecision(PolicyEffect.ALLOW)),
+        started,
+        ev.ActionEnded("tool.call", "book", outcome="canceled"),
+        started,
+        ev.ActionEnded("tool.call", "book", "booked"),
+    )
+    second = [each for each in records if each.get("toolCallId") == "a1/2"]
+    kinds = ["permission.evaluated", "tool.started", "tool.progress", "tool.result"]
+    assert [each["type"] for each in second] == kinds
+    assert second[1]["payload"]["safeArgs"] == {"nights": 2}
+    assert violations_of(records) == []
+
+
+def test_a_model_call_that_is_requested_again_has_another_id_and_the_first_one_an_end() -> None:
+    records = exported(
+        submitted(), begun(), ev.LlmCallStarted("c1"), ev.LlmCallStarted("c1"), ev.LlmCallCompleted("c1")
+    )
+    calls = [(each["type"], each["modelRequestId"]) for each in records if each["type"].startswith("model.")]
+    assert calls == [
+        ("model.requested", "c1"),
+        ("model.failed", "c1"),
+        ("model.requested", "c1/2"),
+        ("model.completed", "c1/2"),
+    ]
+    assert {each["payload"]["model"] for each in records if each["type"] == "model.requested"} == {"unknown"}
+
+
+def test_different_things_have_different_ids_also_if_a_task_has_no_session_and_its_own_run_id() -> None:
+    event = RunEvent("", submitted(), task_id="t", sequence=1, run_id="t", session_id="t")
+    _, record = (json.loads(line) for line in RunExport("agentruntime").lines([event]))
+    assert (record["sessionId"], record["taskId"], record["runId"]) == ("t/session", "t", "t/run")
+
+
+def test_a_handler_that_cancels_its_task_has_requested_it() -> None:
+    records = exported(
+        submitted(), begun(), ev.TaskStatusChanged(WORKING, TaskState.CANCELED, cancel_reason="no rooms")
+    )
+    (request,) = [each for each in records if each["type"] == "task.cancel_requested"]
+    assert request["payload"] == {"reason": "no rooms", "requestedBy": "unknown"}
+    asked = exported(
+        submitted(), begun(), ev.CancelRequested("enough", "ann"), ev.TaskStatusChanged(WORKING, TaskState.CANCELED)
+    )
+    assert [each["type"] for each in asked].count("task.cancel_requested") == 1
+    assert violations_of(records) == violations_of(asked) == []
