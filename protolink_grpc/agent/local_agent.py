@@ -434,7 +434,8 @@ def submission_of_copy(task: Task, request_id: str, target: TaskTarget, expected
     submission = Submission.of(task, request_id=request_id)
     submission.target, submission.expected_sequence = target, expected
     check_bounds(task.messages, MAX_MESSAGES, "messages", "input.messages")
-    check_bounds(task.artifacts, MAX_ARTIFACTS, "artifacts", "input.artifacts")
+    if task.artifacts:
+        check_bounds(task.artifacts, MAX_ARTIFACTS, "artifacts", "input.artifacts")
     check_id(task.id, "input.task_id")
     check_id(submission.session_id, "input.session_id")
     if submission.context is not None:

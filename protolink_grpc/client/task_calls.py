@@ -84,8 +84,9 @@ class TaskCalls(AgentAccess):
             SequenceConflictError: The last event of the task is not `expected_sequence`; the metadata has its `last_sequence`.
         """
         whole = _as_task(task, task_id)
-        aim = self._choose_target(self._key(agent_url, whole.id), task, task_id, target)
-        return await self._send(agent_url, whole, request_id, target=aim, expected=expected_sequence, wait=True)
+        key = self._key(agent_url, whole.id)
+        aim = self._choose_target(key, task, task_id, target)
+        return await self._send(agent_url, whole, key, request_id, target=aim, expected=expected_sequence, wait=True)
 
     async def submit_task(
         self,
@@ -99,21 +100,22 @@ class TaskCalls(AgentAccess):
     ) -> Task:
         """Start or continue a task like `send_task`, and return as soon as the agent has accepted it."""
         whole = _as_task(task, task_id)
-        aim = self._choose_target(self._key(agent_url, whole.id), task, task_id, target)
-        return await self._send(agent_url, whole, request_id, target=aim, expected=expected_sequence, wait=False)
+        key = self._key(agent_url, whole.id)
+        aim = self._choose_target(key, task, task_id, target)
+        return await self._send(agent_url, whole, key, request_id, target=aim, expected=expected_sequence, wait=False)
 
     async def _send(
         self,
         agent_url: str | None,
         task: Task,
+        key: TaskKey,
         request_id: str | None,
         *,
         target: TaskTarget,
         expected: int,
         wait: bool,
     ) -> Task:
-        agent, key = self._agent(agent_url), self._key(agent_url, task.id)
-        had = self._known.count(key, task)
+        agent, had = self._agent(agent_url), self._known.count(key, task)
         request, news = request_id or new_request_id(), unsent_part(task, had)
         try:
             sent = await agent.send(news, request, target=target, expected=expected, wait=wait, timeout_s=self.timeout)

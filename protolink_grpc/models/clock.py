@@ -67,6 +67,9 @@ _RECENT_TIMES = 1024
 _recent: dict[str, int] = {}
 """Recently formatted or parsed times. Nearly all times that are parsed were formatted during the same request."""
 
+_THOUSAND = [f"{number:03d}" for number in range(1000)]
+"""The texts of milliseconds and microseconds: reading two of them takes less time than formatting six digits."""
+
 
 def _remember(text: str, micros: int) -> None:
     if len(_recent) >= _RECENT_TIMES:
@@ -96,8 +99,9 @@ def iso_from_micros(micros: int) -> str:
     Raises:
         InvalidArgumentError: Outside the years 1 to 9999.
     """
+    second, rest = divmod(micros, 1_000_000)
     try:
-        text = f"{_format_second(micros // 1_000_000)}.{micros % 1_000_000:06d}+00:00"
+        text = f"{_format_second(second)}.{_THOUSAND[rest // 1000]}{_THOUSAND[rest % 1000]}+00:00"
     except OverflowError:
         raise InvalidArgumentError("time is outside the years 1 to 9999") from None
     _remember(text, micros)

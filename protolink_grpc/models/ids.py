@@ -12,6 +12,8 @@ from time import time_ns
 
 _BLOCK = 256
 _VARIANT = dict(zip("0123456789abcdef", "89ab" * 4, strict=True))
+_FRACTIONS = [f"{number:03x}" for number in range(4096)]
+"""The texts of fractions of a millisecond, because formatting takes longer than reading one."""
 
 
 def uuid_source(now: Callable[[], int] = time_ns, random: Callable[[int], bytes] = os.urandom) -> Callable[[], str]:
@@ -41,7 +43,7 @@ def uuid_source(now: Callable[[], int] = time_ns, random: Callable[[int], bytes]
             if tick >> 12 != millisecond:
                 millisecond = tick >> 12
                 head = f"{millisecond >> 16:08x}-{millisecond & 0xFFFF:04x}-7"
-            return f"{head}{tick & 0xFFF:03x}{tails.pop()}"
+            return head + _FRACTIONS[tick & 0xFFF] + tails.pop()
 
     def forget() -> None:
         """Reset the state in a forked child: the parent has the same tails, and a thread of the parent may hold the lock."""

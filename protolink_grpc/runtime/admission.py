@@ -96,9 +96,10 @@ class Submission:
 
         The caller's cancellation fields are cleared: only the log records a cancellation.
         """
-        context, scopes = self.context, tuple(sorted(self.scopes))
-        if context is None and not scopes and self.trace is None:
+        context = self.context
+        if context is None and not self.scopes and self.trace is None:
             return
+        scopes = tuple(sorted(self.scopes))
         if context is None:
             context = RunContext(session_id=self.session_id or None)
         if context is not None and (context.canceled or context.cancel_reason):

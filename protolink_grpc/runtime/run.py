@@ -259,7 +259,8 @@ class Run(Emitter):
         Raises:
             ProtolinkError: The opening facts were refused, or the run ended first.
         """
-        await self.wait_decided()
+        if not self.is_accepted:
+            await self.wait_decided()
         if self.refusal is not None:
             raise self.refusal
         return self.record

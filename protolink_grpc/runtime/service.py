@@ -396,7 +396,8 @@ class TaskService:
         """Wait for the end of a turn, in whatever process it runs."""
         run = turn.run
         if run is not None:
-            await run.wait_ended()
+            if not run.has_ended:
+                await run.wait_ended()
             if run.failure is not None:
                 raise run.failure
             if run.live.fold.is_settled:

@@ -14,7 +14,7 @@ from enum import IntEnum
 from typing import Final
 
 from protolink_grpc.net.address import Address
-from protolink_grpc.wire.scalars import delimited, tag
+from protolink_grpc.wire.scalars import bytes_field, tag
 
 PREFACE_BYTES: Final = 24
 """The client's bytes before its first frame. Source: RFC 9113, section 3.4."""
@@ -36,7 +36,7 @@ protocol does not show when they have been delivered."""
 _STREAM_ID: Final = 0x7FFFFFFF
 _MARKER_TAG: Final = tag(1002)  # a field number that no response uses
 _MARKER: Final = struct.Struct(">16sBI")
-_BEFORE_MARKER: Final = MESSAGE_PREFIX_BYTES + len(delimited(_MARKER_TAG, (bytes(_MARKER.size),))) - _MARKER.size
+_BEFORE_MARKER: Final = MESSAGE_PREFIX_BYTES + len(bytes_field(_MARKER_TAG, bytes(_MARKER.size))) - _MARKER.size
 
 
 class Break(IntEnum):
@@ -84,7 +84,7 @@ class HostileProxy:
 
     def marker(self, what: Break, number: int) -> bytes:
         """The response that makes the proxy break its stream or more. Only for calls that came through the proxy."""
-        return delimited(_MARKER_TAG, (_MARKER.pack(self._secret, what, number),))
+        return bytes_field(_MARKER_TAG, _MARKER.pack(self._secret, what, number))
 
     def carries(self, peer: str) -> bool:
         """Whether a call came through the proxy. `peer` is the server's name for its client, such as `ipv4:127.0.0.1:50000`."""

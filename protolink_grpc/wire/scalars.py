@@ -213,6 +213,12 @@ def _encode_second(seconds: int) -> bytes:
     return Timestamp(seconds=seconds).SerializeToString()
 
 
+def bytes_field(key: bytes, raw: bytes) -> bytes:
+    """Encode one field of bytes or of an encoded message, also an empty one."""
+    size = len(raw)
+    return b"".join((key, VARINTS[size] if size < 2048 else varint(size), raw))
+
+
 def delimited(key: bytes, items: Iterable[bytes | None]) -> bytes:
     """Encode a repeated field: each item with key and length; None is left out."""
     pieces: list[bytes] = []

@@ -21,7 +21,7 @@ from protolink_grpc.models.watch import WatchPosition
 from protolink_grpc.wire.compile import Codec, enum_numbers
 from protolink_grpc.wire.events import event_from_pb as run_event_from_pb
 from protolink_grpc.wire.scalars import (
-    delimited,
+    bytes_field,
     json_object_from_pb,
     read_varint,
     sized_time,
@@ -71,9 +71,9 @@ _READER_TAG: Final = tag(_RESPONSE["position"].number)
 def encode_event(payload: SessionPayload, position: int, micros: int) -> bytes:
     """Encode one event as a frame."""
     codec, payload_tag = _ENCODERS[type(payload)]
-    body = delimited(payload_tag, (codec.to_pb(payload).SerializeToString(),))
+    body = bytes_field(payload_tag, codec.to_pb(payload).SerializeToString())
     event = _EVENT_POSITION_TAG + varint(position) + _EVENT_TIME_TAG + sized_time(micros) + body
-    return delimited(_EVENT_TAG, (event,))
+    return bytes_field(_EVENT_TAG, event)
 
 
 def event_from_pb(event: pb.SessionEvent) -> SessionEvent:
@@ -147,13 +147,13 @@ def encode_segment(first_position: int, frames: Iterable[bytes], task_id: str = 
     """Encode a SessionSegment with encoded events, as an element of SubscribeSessionResponse.segments."""
     pieces = [*frames, _POSITION_TAG, varint(first_position)]
     if task_id:
-        pieces.append(delimited(_TASK_TAG, (task_id.encode(),)))
-    return delimited(_SEGMENTS_TAG, (b"".join(pieces),))
+        pieces.append(bytes_field(_TASK_TAG, task_id.encode()))
+    return bytes_field(_SEGMENTS_TAG, b"".join(pieces))
 
 
 def position_field(position: WatchPosition) -> bytes:
     """Encode the position of a SubscribeSessionResponse, to be joined with its segments."""
-    return delimited(_READER_TAG, (POSITION.to_pb(position).SerializeToString(),))
+    return bytes_field(_READER_TAG, POSITION.to_pb(position).SerializeToString())
 
 
 def time_of(micros: int) -> str | None:

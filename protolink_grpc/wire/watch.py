@@ -6,7 +6,7 @@ from plgrpc.v1 import agent_service_pb2, watch_pb2
 
 from protolink_grpc.models.watch import WatchPosition
 from protolink_grpc.wire.compile import Codec
-from protolink_grpc.wire.scalars import delimited, tag
+from protolink_grpc.wire.scalars import bytes_field, tag
 
 POSITION: Final = Codec(WatchPosition, watch_pb2.WatchPosition)
 
@@ -20,4 +20,4 @@ def is_position(frame: bytes) -> bool:
 
 def position_frame(position: WatchPosition) -> bytes:
     """Encode a position as a piece of a response, like the frames of its events."""
-    return delimited(_POSITION_TAG, (POSITION.to_pb(position).SerializeToString(),))
+    return bytes_field(_POSITION_TAG, POSITION.to_pb(position).SerializeToString())

@@ -18,7 +18,7 @@ from protolink_grpc.storage.port import TaskPage
 from protolink_grpc.wire.answer_bounds import WHOLE, Window
 from protolink_grpc.wire.bounds import is_small, run_in_thread
 from protolink_grpc.wire.cards import card_to_pb
-from protolink_grpc.wire.scalars import MAX_INT32, delimited, json_object_from_pb, tag
+from protolink_grpc.wire.scalars import MAX_INT32, bytes_field, json_object_from_pb, tag
 from protolink_grpc.wire.tasks import fold_to_bytes, fold_to_pb
 
 TASK_TAG = tag(pb.SendTaskResponse.DESCRIPTOR.fields_by_name["task"].number)
@@ -48,7 +48,7 @@ class AgentServicer(agent_service_pb2_grpc.AgentServiceServicer):
         else:
             turn = await self._service.submit(submission, caller())
             fold = await self._service.get(turn.task_id, caller())
-        return delimited(TASK_TAG, (fold_to_bytes(fold, view),))
+        return bytes_field(TASK_TAG, fold_to_bytes(fold, view))
 
     async def StreamTask(  # type: ignore[override]  # bytes: the encoded response, see the class
         self, request: pb.StreamTaskRequest, context: Context
