@@ -1,12 +1,23 @@
 """The sessions of an agent in the same process, with the same methods as over the network."""
 
-from collections.abc import AsyncGenerator, Callable, Coroutine
+from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
 from contextlib import aclosing
 from typing import Any, Protocol, TypeVar
 
 from protolink_grpc.models.events import RunEvent
+from protolink_grpc.models.fold import copy_message
 from protolink_grpc.models.json_value import plain
-from protolink_grpc.models.session import Session, SessionItem, SessionList, SessionPage, Thread, Turn, WhenBusy
+from protolink_grpc.models.message import Message
+from protolink_grpc.models.session import (
+    Session,
+    SessionItem,
+    SessionList,
+    SessionPage,
+    Thread,
+    ThreadResumption,
+    Turn,
+    WhenBusy,
+)
 from protolink_grpc.models.task import Task
 from protolink_grpc.net.page_tokens import (
     cursor_from_token,
@@ -120,11 +131,22 @@ class LocalSessions:
         )
         return SessionList(tuple(found), token_from_cursor(following))
 
-    async def start_thread(self, session_id: str, thread_id: str, title: str, timeout_s: float | None) -> Thread:
+    async def start_thread(
+        self,
+        session_id: str,
+        thread_id: str,
+        title: str,
+        timeout_s: float | None,
+        *,
+        from_thread: str,
+        from_turn: str,
+    ) -> Thread:
         check_id(session_id, "session_id")
         check_id(thread_id, "thread_id")
         return await self._on_its_loop(
-            lambda service: service.sessions.start_thread(self._principal, session_id, thread_id, title=title),
+            lambda service: service.sessions.start_thread(
+                self._principal, session_id, thread_id, title=title, from_thread=from_thread, from_turn=from_turn
+            ),
             timeout_s,
         )
 
@@ -188,6 +210,26 @@ class LocalSessions:
     async def remove(self, session_id: str, turn_id: str, timeout_s: float | None) -> Turn:
         return await self._on_its_loop(
             lambda service: service.sessions.remove(self._principal, session_id, turn_id), timeout_s
+        )
+
+    async def replace_input(
+        self, session_id: str, turn_id: str, messages: Sequence[Message], timeout_s: float | None
+    ) -> Turn:
+        copies = [copy_message(each) for each in messages]
+        return await self._on_its_loop(
+            lambda service: service.sessions.replace_input(self._principal, session_id, turn_id, copies), timeout_s
+        )
+
+    async def roll_back(
+        self, session_id: str, turn_id: str, reason: str, timeout_s: float | None
+    ) -> tuple[Thread, int]:
+        return await self._on_its_loop(
+            lambda service: service.sessions.roll_back(self._principal, session_id, turn_id, reason=reason), timeout_s
+        )
+
+    async def resume(self, session_id: str, thread_id: str, reason: str, timeout_s: float | None) -> ThreadResumption:
+        return await self._on_its_loop(
+            lambda service: service.sessions.resume(self._principal, session_id, thread_id, reason=reason), timeout_s
         )
 
     def watch(self, session_id: str, after: int) -> AsyncGenerator[list[SessionItem], None]:

@@ -1,10 +1,10 @@
 """The sessions of agents of this package over gRPC, or over another channel that carries the same services."""
 
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
 from typing import Any
 
-from google.protobuf.message import Message
+from google.protobuf.message import Message as PbMessage
 from plgrpc.v1 import agent_service_pb2, session_service_pb2_grpc
 from plgrpc.v1 import session_service_pb2 as pb
 
@@ -12,13 +12,31 @@ from protolink_grpc.client.channel import ChannelOptions, call_stream, call_unar
 from protolink_grpc.errors import UnavailableError
 from protolink_grpc.models.events import RunEvent
 from protolink_grpc.models.lifecycle import SETTLED
-from protolink_grpc.models.session import Session, SessionItem, SessionList, SessionPage, Thread, Turn, WhenBusy
+from protolink_grpc.models.message import Message
+from protolink_grpc.models.session import (
+    Session,
+    SessionItem,
+    SessionList,
+    SessionPage,
+    Thread,
+    ThreadResumption,
+    Turn,
+    WhenBusy,
+)
 from protolink_grpc.models.task import Task
 from protolink_grpc.net.address import Endpoint
 from protolink_grpc.wire.events import delta_from_pb, event_from_pb
 from protolink_grpc.wire.scalars import json_object_to_pb
-from protolink_grpc.wire.sessions import SESSION, THREAD, TURN, WHEN_BUSY, items_from_pb, runtime_event_from_pb
-from protolink_grpc.wire.tasks import input_to_pb
+from protolink_grpc.wire.sessions import (
+    RESUMPTION,
+    SESSION,
+    THREAD,
+    TURN,
+    WHEN_BUSY,
+    items_from_pb,
+    runtime_event_from_pb,
+)
+from protolink_grpc.wire.tasks import MESSAGE, input_to_pb
 
 
 class RpcSessions:
@@ -39,7 +57,7 @@ class RpcSessions:
     def _stub(self) -> Any:
         return self._stub_of(session_service_pb2_grpc.SessionServiceStub)
 
-    async def _call(self, method: Any, request: Message, timeout_s: float | None, **about: str) -> Any:
+    async def _call(self, method: Any, request: PbMessage, timeout_s: float | None, **about: str) -> Any:
         async with typed_errors(self._address, **about):
             return await call_unary(method, request, self._address, self._options, timeout_s)
 
@@ -81,8 +99,23 @@ class RpcSessions:
         response = await self._call(self._stub.ListSessions, request, timeout_s)
         return SessionList(tuple(SESSION.all_from_pb(response.sessions, "sessions")), response.next_page_token)
 
-    async def start_thread(self, session_id: str, thread_id: str, title: str, timeout_s: float | None) -> Thread:
-        request = pb.StartThreadRequest(session_id=session_id, thread_id=thread_id, title=title)
+    async def start_thread(
+        self,
+        session_id: str,
+        thread_id: str,
+        title: str,
+        timeout_s: float | None,
+        *,
+        from_thread: str,
+        from_turn: str,
+    ) -> Thread:
+        request = pb.StartThreadRequest(
+            session_id=session_id,
+            thread_id=thread_id,
+            title=title,
+            from_thread_id=from_thread,
+            from_turn_id=from_turn,
+        )
         response = await self._call(self._stub.StartThread, request, timeout_s, session_id=session_id)
         return THREAD.from_pb(response.thread)
 
@@ -150,6 +183,26 @@ class RpcSessions:
         request = pb.RemoveQueuedTurnRequest(session_id=session_id, turn_id=turn_id)
         response = await self._call(self._stub.RemoveQueuedTurn, request, timeout_s, session_id=session_id)
         return TURN.from_pb(response.turn)
+
+    async def replace_input(
+        self, session_id: str, turn_id: str, messages: Sequence[Message], timeout_s: float | None
+    ) -> Turn:
+        request = pb.UpdateQueuedTurnRequest(
+            session_id=session_id, turn_id=turn_id, messages=[MESSAGE.to_pb(each) for each in messages]
+        )
+        response = await self._call(self._stub.UpdateQueuedTurn, request, timeout_s, session_id=session_id)
+        return TURN.from_pb(response.turn)
+
+    async def roll_back(
+        self, session_id: str, turn_id: str, reason: str, timeout_s: float | None
+    ) -> tuple[Thread, int]:
+        request = pb.RollbackThreadRequest(session_id=session_id, turn_id=turn_id, reason=reason)
+        response = await self._call(self._stub.RollbackThread, request, timeout_s, session_id=session_id)
+        return THREAD.from_pb(response.thread), response.turn_count
+
+    async def resume(self, session_id: str, thread_id: str, reason: str, timeout_s: float | None) -> ThreadResumption:
+        request = pb.ResumeThreadRequest(session_id=session_id, thread_id=thread_id, reason=reason)
+        return RESUMPTION.from_pb(await self._call(self._stub.ResumeThread, request, timeout_s, session_id=session_id))
 
     async def watch(self, session_id: str, after: int) -> AsyncGenerator[list[SessionItem], None]:
         request = pb.SubscribeSessionRequest(session_id=session_id, after_position=after)

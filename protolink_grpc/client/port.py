@@ -11,9 +11,19 @@ from protolink_grpc.models.card import AgentCard
 from protolink_grpc.models.conversation import HistoryCompactionRequest, HistoryCompactionResult
 from protolink_grpc.models.events import RunEvent
 from protolink_grpc.models.lifecycle import TaskState
+from protolink_grpc.models.message import Message
 from protolink_grpc.models.part import ToolCall, ToolOutput
 from protolink_grpc.models.report import RunReport
-from protolink_grpc.models.session import Session, SessionItem, SessionList, SessionPage, Thread, Turn, WhenBusy
+from protolink_grpc.models.session import (
+    Session,
+    SessionItem,
+    SessionList,
+    SessionPage,
+    Thread,
+    ThreadResumption,
+    Turn,
+    WhenBusy,
+)
 from protolink_grpc.models.snapshot import (
     ArtifactsSnapshot,
     ContextBoundarySnapshot,
@@ -228,7 +238,16 @@ class SessionPort(Protocol):
         self, page_size: int, page_token: str, timeout_s: float | None, *, include_archived: bool
     ) -> SessionList: ...
 
-    async def start_thread(self, session_id: str, thread_id: str, title: str, timeout_s: float | None) -> Thread: ...
+    async def start_thread(
+        self,
+        session_id: str,
+        thread_id: str,
+        title: str,
+        timeout_s: float | None,
+        *,
+        from_thread: str,
+        from_turn: str,
+    ) -> Thread: ...
 
     async def submit(
         self,
@@ -263,6 +282,20 @@ class SessionPort(Protocol):
     async def promote(self, session_id: str, turn_id: str, timeout_s: float | None) -> Turn: ...
 
     async def remove(self, session_id: str, turn_id: str, timeout_s: float | None) -> Turn: ...
+
+    async def replace_input(
+        self, session_id: str, turn_id: str, messages: Sequence[Message], timeout_s: float | None
+    ) -> Turn: ...
+
+    async def roll_back(
+        self, session_id: str, turn_id: str, reason: str, timeout_s: float | None
+    ) -> tuple[Thread, int]:
+        """Return the thread, and the number of turns that were rolled back."""
+        ...
+
+    async def resume(
+        self, session_id: str, thread_id: str, reason: str, timeout_s: float | None
+    ) -> ThreadResumption: ...
 
     def watch(self, session_id: str, after: int) -> AsyncGenerator[list[SessionItem], None]:
         """Yield the events of the session after a position, in order and without an end."""

@@ -1,6 +1,6 @@
 """`AgentClient.sessions`: conversations with an agent, with a queue of inputs and one stream of all events."""
 
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
 from typing import Any
 
@@ -22,6 +22,7 @@ from protolink_grpc.models.session import (
     SessionList,
     SessionPage,
     Thread,
+    ThreadResumption,
     Turn,
     WhenBusy,
 )
@@ -95,14 +96,33 @@ class SessionCalls:
         return await agent.sessions.find(page_size, page_token, self._client.timeout, include_archived=include_archived)
 
     async def start_thread(
-        self, session_id: str, thread_id: str | None = None, *, title: str = "", agent_url: str | None = None
+        self,
+        session_id: str,
+        thread_id: str | None = None,
+        *,
+        title: str = "",
+        from_thread: str = "",
+        from_turn: Turn | str = "",
+        agent_url: str | None = None,
     ) -> Thread:
-        """Start a thread with an empty conversation, or return the existing one with that id unchanged.
+        """Start a thread, or return the existing one with that id unchanged. The session is created if necessary.
 
-        The session is created if necessary.
+        Args:
+            from_thread: The thread begins with the conversation of this one; empty means an empty conversation.
+            from_turn: The last turn of `from_thread` to include; empty means the last one that has ended.
+
+        Raises:
+            ThreadNotFoundError, TurnNotFoundError: There is no such thread or turn to branch from.
         """
-        agent = self._open(agent_url)
-        return await agent.sessions.start_thread(session_id, thread_id or new_uuid(), title, self._client.timeout)
+        agent, turn_id = self._open(agent_url), _id_of(from_turn)
+        return await agent.sessions.start_thread(
+            session_id,
+            thread_id or new_uuid(),
+            title,
+            self._client.timeout,
+            from_thread=from_thread,
+            from_turn=turn_id,
+        )
 
     async def submit(
         self,
@@ -121,7 +141,8 @@ class SessionCalls:
         Args:
             message: The input; a task must be new, and its id and session are ignored.
             turn_id: Idempotency key: a repetition returns the turn of the first call. None creates one for each call.
-            when_busy: "enqueue", "reject", "interrupt" or "start": what to do if the thread has an active turn.
+            when_busy: What to do if the thread has an active turn: "enqueue", "reject", "interrupt", "rollback", "merge" or
+                "start". See WhenBusy.
 
         Raises:
             ThreadBusyError: The policy is "reject", and the thread has an active turn.
@@ -203,6 +224,50 @@ class SessionCalls:
         """Remove a turn from the queue: its task is canceled. Raises as `promote`."""
         agent, turn_id = self._open(agent_url), _id_of(turn)
         return await agent.sessions.remove(session_id, turn_id, self._client.timeout)
+
+    async def replace_input(
+        self,
+        session_id: str,
+        turn: Turn | str,
+        message: Message | str | Sequence[Message],
+        *,
+        agent_url: str | None = None,
+    ) -> Turn:
+        """Replace the input of a queued turn. Raises as `promote`."""
+        agent, turn_id = self._open(agent_url), _id_of(turn)
+        given = [Message.user(message)] if isinstance(message, str) else message
+        messages = [given] if isinstance(given, Message) else given
+        return await agent.sessions.replace_input(session_id, turn_id, messages, self._client.timeout)
+
+    async def roll_back(
+        self, session_id: str, turn: Turn | str, *, reason: str = "", agent_url: str | None = None
+    ) -> Thread:
+        """Take a turn and all later ones out of the conversation of their thread, and return the thread.
+
+        Those that work are canceled. Nothing is deleted: `Turn.rolled_back` marks them. Repeating the call changes nothing.
+
+        Raises:
+            TurnNotFoundError: The session has no such turn.
+            InvalidArgumentError: The turn is in the queue.
+        """
+        agent, turn_id = self._open(agent_url), _id_of(turn)
+        thread, _ = await agent.sessions.roll_back(session_id, turn_id, reason, self._client.timeout)
+        return thread
+
+    async def resume(
+        self,
+        session_id: str,
+        *,
+        thread_id: str = DEFAULT_THREAD,
+        reason: str = "",
+        agent_url: str | None = None,
+    ) -> ThreadResumption:
+        """End the pauses of the active turns of a thread, and return what the thread still waits for.
+
+        A thread continues by itself after a restart.
+        """
+        agent = self._open(agent_url)
+        return await agent.sessions.resume(session_id, thread_id, reason, self._client.timeout)
 
     async def subscribe(
         self, session_id: str, *, after: int = 0, agent_url: str | None = None

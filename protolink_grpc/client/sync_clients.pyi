@@ -23,7 +23,16 @@ from protolink_grpc.models.lifecycle import TaskState
 from protolink_grpc.models.message import Message
 from protolink_grpc.models.push_config import PushConfig
 from protolink_grpc.models.report import RunReport
-from protolink_grpc.models.session import Session, SessionItem, SessionList, SessionPage, Thread, Turn, WhenBusy
+from protolink_grpc.models.session import (
+    Session,
+    SessionItem,
+    SessionList,
+    SessionPage,
+    Thread,
+    ThreadResumption,
+    Turn,
+    WhenBusy,
+)
 from protolink_grpc.models.snapshot import (
     ArtifactsSnapshot,
     ContextBoundarySnapshot,
@@ -71,7 +80,14 @@ class SyncSessionCalls:
         self, *, page_size: int = 0, page_token: str = "", include_archived: bool = False, agent_url: str | None = None
     ) -> SessionList: ...
     def start_thread(
-        self, session_id: str, thread_id: str | None = None, *, title: str = "", agent_url: str | None = None
+        self,
+        session_id: str,
+        thread_id: str | None = None,
+        *,
+        title: str = "",
+        from_thread: str = "",
+        from_turn: Turn | str = "",
+        agent_url: str | None = None,
     ) -> Thread: ...
     def submit(
         self,
@@ -98,6 +114,20 @@ class SyncSessionCalls:
     ) -> tuple[Turn, ...]: ...
     def promote(self, session_id: str, turn: Turn | str, *, agent_url: str | None = None) -> Turn: ...
     def remove(self, session_id: str, turn: Turn | str, *, agent_url: str | None = None) -> Turn: ...
+    def replace_input(
+        self,
+        session_id: str,
+        turn: Turn | str,
+        message: Message | str | Sequence[Message],
+        *,
+        agent_url: str | None = None,
+    ) -> Turn: ...
+    def roll_back(
+        self, session_id: str, turn: Turn | str, *, reason: str = "", agent_url: str | None = None
+    ) -> Thread: ...
+    def resume(
+        self, session_id: str, *, thread_id: str = ..., reason: str = "", agent_url: str | None = None
+    ) -> ThreadResumption: ...
     def subscribe(self, session_id: str, *, after: int = 0, agent_url: str | None = None) -> Generator[SessionItem]: ...
     def runtime_events(
         self, session_id: str, *, after: int = 0, stop_at_end: bool = False, agent_url: str | None = None

@@ -23,12 +23,41 @@ MAX_REASON_CHARS: Final = 1000
 """Maximum length of the reason of an interruption."""
 
 
-def conversation_id(session_id: str, thread_id: str = "") -> str:
+def conversation_id(session_id: str, thread_id: str = "", number: int = 0) -> str:
     """Return the id of the conversation of a session, or of one of its threads.
 
     Ids of sessions and threads have no line breaks, so the conversation of a thread is never mistaken for that of a session.
+
+    Args:
+        thread_id: Empty means `default`.
+        number: Number of rollbacks of the thread: each begins another conversation.
     """
-    return f"{session_id}\n{thread_id}" if thread_id else session_id
+    if number:
+        return f"{session_id}\n{thread_id or DEFAULT_THREAD}\n{number}"
+    return f"{session_id}\n{thread_id}" if thread_id and thread_id != DEFAULT_THREAD else session_id
+
+
+def conversation_turn_id(task_id: str, after_sequence: int, position: str) -> str:
+    """Return the id, within a conversation, of the messages of one inference.
+
+    Args:
+        after_sequence: Sequence of the last event before the turn of the task.
+        position: See `Run.position`.
+    """
+    return f"{task_id}/{position}@{after_sequence}" if after_sequence else f"{task_id}/{position}"
+
+
+def is_of_turn(text: str, turns: frozenset[tuple[str, int]]) -> bool:
+    """Return whether an id of `conversation_turn_id` is of one of these turns, each a task and the sequence before the turn."""
+    path, _, after = text.rpartition("@")
+    sequence = int(after) if path and after.isdecimal() else 0
+    path = path if sequence else text
+    at = path.find("/")
+    while at >= 0:  # an id of a task may have slashes
+        if (path[:at], sequence) in turns:
+            return True
+        at = path.find("/", at + 1)
+    return False
 
 
 def is_conversation_of(conversation: str, session_id: str) -> bool:
@@ -238,6 +267,21 @@ SessionPayload = (
     | ThreadRolledBack
     | TurnMerged
 )
+
+
+@dataclass(frozen=True, slots=True)
+class ThreadResumption:
+    """What a thread does after it was resumed.
+
+    Args:
+        resumed: Turns whose pause has ended.
+        open_turns: Active turns, then the queue.
+        waiting_turn: The turn whose task waits for input; None if there is none.
+    """
+
+    resumed: tuple[Turn, ...] = ()
+    open_turns: tuple[Turn, ...] = ()
+    waiting_turn: Turn | None = None
 
 
 @dataclass(frozen=True, slots=True)

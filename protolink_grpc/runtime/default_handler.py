@@ -37,6 +37,7 @@ from protolink_grpc.models.lifecycle import TaskState
 from protolink_grpc.models.media import Media, media_of_parts
 from protolink_grpc.models.message import Message
 from protolink_grpc.models.part import Part, ToolCall
+from protolink_grpc.models.session import conversation_turn_id
 from protolink_grpc.models.task import Task
 from protolink_grpc.models.tool_items import reference_to_items
 from protolink_grpc.policy.budget import BudgetEnforcer
@@ -45,11 +46,12 @@ from protolink_grpc.runtime.actions.gate import TOOL_CALL, Outcome, error_value
 from protolink_grpc.runtime.actions.tool_items import ItemLog
 from protolink_grpc.runtime.facts import FLOW_PROMPT
 from protolink_grpc.runtime.run import Run
+from protolink_grpc.runtime.thread_conversations import Branches, open_conversation
 
 _EXECUTED = ("tool_call", "infer")
 
 
-class Conversations(Protocol):
+class Conversations(Branches, Protocol):
     """The conversations of one principal with the agent, by session."""
 
     async def history(self, session_id: str) -> list[LLMMessage]: ...
@@ -184,7 +186,8 @@ class DefaultHandler:
         result = await self._build_inference(settings.model, request, RunLoopHost(run, self._actions)).run()
         run.token.raise_if_cancelled()
         if conversations is not None:
-            await conversations.remember(run.conversation_id, f"{run.task_id}/{position}", result.messages)
+            turn_id = conversation_turn_id(run.task_id, run.turn, position)
+            await conversations.remember(await open_conversation(run, conversations), turn_id, result.messages)
         if result.content != "" or not result.files:
             await self._publish(task, run, position, Part.infer_output(result.content), None)
 
@@ -264,7 +267,7 @@ class DefaultHandler:
 
 async def _history(conversations: Conversations, run: Run, position: str) -> list[LLMMessage]:
     """Return the conversation before an inference: for a recovering run that of the first attempt, without later turns."""
-    messages = await conversations.history(run.conversation_id)
+    messages = await conversations.history(await open_conversation(run, conversations))
     end = None if run.journal is None else run.journal.history_ends.get(position)
     if end is None:
         return messages

@@ -49,7 +49,7 @@ from protolink_grpc.models.lifecycle import INTERRUPTED, TERMINAL, TRANSITIONS, 
 from protolink_grpc.storage.approvals import APPROVALS, ApprovalRow
 from protolink_grpc.storage.port import HELD, Append, RequestRecord, TaskHead, TaskStore
 from protolink_grpc.storage.records import Put
-from protolink_grpc.storage.session_log import BESIDE_OTHERS, SessionAppend
+from protolink_grpc.storage.session_log import BESIDE_OTHERS, QueuedChange, SessionAppend
 from protolink_grpc.storage.session_rows import OpenTurn, owner_of
 from protolink_grpc.wire.actions import approval_to_pb
 from protolink_grpc.wire.events import EventEncoder, encode_envelope, replay
@@ -319,6 +319,7 @@ class LiveTask:
         held: bool = False,
         opens: bool = False,
         expected: int = 0,
+        change: QueuedChange | None = None,
     ) -> RequestRecord | None:
         """Append facts, all or none, and return after the commit.
 
@@ -329,6 +330,7 @@ class LiveTask:
             held: The task is new and must not start until it is released: see `HELD`.
             opens: The facts are those of a request, which begins a turn.
             expected: Required last sequence of the log before the facts; 0 means any.
+            change: The facts change the input of a queued turn.
 
         Returns:
             None if the facts were recorded; the record of the earlier request if the request id is already stored.
@@ -350,7 +352,9 @@ class LiveTask:
                     break
                 try:
                     worker = HELD if held else self._store.worker if claim else None
-                    return await self._record(facts, run_id or self.fold.run_id, request_id, worker, opens)
+                    return await self._record(
+                        facts, run_id or self.fold.run_id, request_id, worker, opens, change=change
+                    )
                 except SequenceConflictError:
                     if not self.fold.sequence:
                         raise
@@ -365,7 +369,14 @@ class LiveTask:
             self._lock.release()
 
     async def _record(
-        self, facts: Sequence[Fact], run_id: str, request_id: str, owner: str | None, opens: bool
+        self,
+        facts: Sequence[Fact],
+        run_id: str,
+        request_id: str,
+        owner: str | None,
+        opens: bool,
+        *,
+        change: QueuedChange | None,
     ) -> RequestRecord | None:
         """As `record`, once. `owner` is the worker that takes the task; None leaves it unchanged."""
         fold = self.fold
@@ -433,15 +444,15 @@ class LiveTask:
         )
         append = Append(head, frames, expected, self.epoch, request_id, records)
         if fold.session_id != fold.task_id:
-            self._add_session(append, len(facts), opens)
+            self._add_session(append, len(facts), opens, change)
         if (known := await self._store.append(append)) is not None:
             return known
         self.epoch, self.worker, self.size = epoch, worker, self.size + size
         self._apply(facts, micros, run_id)
         return None
 
-    def _add_session(self, append: Append, count: int, opens: bool) -> None:
-        append.session = self._session_append(append.head, count, opens)
+    def _add_session(self, append: Append, count: int, opens: bool, change: QueuedChange | None) -> None:
+        append.session = self._session_append(append.head, count, opens, change)
         append.committed = partial(self._note_session, append.session)
 
     def _note_session(self, session: SessionAppend) -> None:
@@ -454,7 +465,7 @@ class LiveTask:
         payloads = [payload_of(fact) for fact in facts]
         return [Put(APPROVALS, row) for row in approval_rows(self.fold, self.agent_name, payloads, micros, run_id)]
 
-    def _session_append(self, head: TaskHead, count: int, opens: bool) -> SessionAppend:
+    def _session_append(self, head: TaskHead, count: int, opens: bool, change: QueuedChange | None) -> SessionAppend:
         """Return what an append of `count` facts changes in the session. `head` is that after the append."""
         state = head.state
         changes = state is not self.fold.state
@@ -468,6 +479,7 @@ class LiveTask:
             self.opening if opens else None,
             changes and state is TaskState.WORKING,
             (state, head.reason) if changes and (state in TERMINAL or state in INTERRUPTED) else None,
+            change,
         )
 
     def _apply(self, facts: Sequence[Fact], micros: int, run_id: str) -> None:

@@ -187,6 +187,7 @@ class Run(Emitter):
         is_taken: Another process has taken the task.
         is_streamed: A caller streams the log of the task.
         is_left: The service stopped and left the task unchanged; the next start continues it.
+        opened_conversation: See `thread_conversations.open_conversation`; empty before its first use.
     """
 
     # Class-level defaults: an attribute that a run never sets costs nothing.
@@ -200,6 +201,7 @@ class Run(Emitter):
     is_abandoned = False
     is_taken = False
     is_left = False
+    opened_conversation = ""
     is_streamed = False
     _is_entered = False
     _rested_at_stop = False

@@ -5,7 +5,7 @@ releases it (see `storage.session_log`), and the process that made this append s
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 from typing import Any
@@ -23,9 +23,12 @@ from protolink_grpc.errors import (
     TurnNotQueuedError,
 )
 from protolink_grpc.logs import get_logger
+from protolink_grpc.models.events import TaskInputReplaced, TaskMessagesAdded, TaskResumed
+from protolink_grpc.models.fold import TaskFold
 from protolink_grpc.models.ids import new_session_id, new_uuid
 from protolink_grpc.models.json_value import to_json
 from protolink_grpc.models.lifecycle import TaskState
+from protolink_grpc.models.message import Message
 from protolink_grpc.models.session import (
     DEFAULT_THREAD,
     MAX_METADATA_BYTES,
@@ -35,6 +38,7 @@ from protolink_grpc.models.session import (
     SessionCreated,
     SessionUpdated,
     Thread,
+    ThreadResumption,
     ThreadStarted,
     Turn,
     TurnState,
@@ -43,15 +47,15 @@ from protolink_grpc.models.session import (
 from protolink_grpc.models.task_target import TaskTarget
 from protolink_grpc.models.watch import StopAt
 from protolink_grpc.net.tracing import caller_trace
-from protolink_grpc.runtime.admission import Admission, Submission
-from protolink_grpc.runtime.log import LiveTask
+from protolink_grpc.runtime.admission import Admission, Submission, check_output_schemas
+from protolink_grpc.runtime.log import Fact, LiveTask
 from protolink_grpc.runtime.session_watch import SessionWatcher
 from protolink_grpc.runtime.tasks import Tasks
 from protolink_grpc.runtime.watch import LogWatcher
 from protolink_grpc.storage import session_queries as queries
 from protolink_grpc.storage import session_rows as rows
 from protolink_grpc.storage.records import Records
-from protolink_grpc.storage.session_log import BESIDE_OTHERS, Opening, SessionLog
+from protolink_grpc.storage.session_log import BESIDE_OTHERS, Opening, QueuedChange, RolledBack, SessionLog
 from protolink_grpc.storage.session_rows import EndedTurn, owner_of
 
 log = get_logger(__name__)
@@ -79,6 +83,9 @@ class _ThreadView:
 
 
 _IDLE = _ThreadView(None, (), None)
+
+_INTERRUPTING = frozenset({WhenBusy.INTERRUPT, WhenBusy.ROLLBACK})
+"""The policies that cancel the active turns."""
 
 
 class SessionService:
@@ -197,15 +204,31 @@ class SessionService:
             lambda records: queries.read_heads(records, owner, after, limit, include_archived=include_archived)
         )
 
-    async def start_thread(self, principal: str, session_id: str, thread_id: str = "", *, title: str = "") -> Thread:
+    async def start_thread(
+        self,
+        principal: str,
+        session_id: str,
+        thread_id: str = "",
+        *,
+        title: str = "",
+        from_thread: str = "",
+        from_turn: str = "",
+    ) -> Thread:
         """Start a thread in a session, which is created if necessary; or return the existing thread with that id unchanged.
 
+        Args:
+            from_thread: Thread to branch from; empty means an empty conversation.
+            from_turn: Last turn of that thread to include; empty means the last one that has ended.
+
         Raises:
-            InvalidArgumentError: The title is too long.
+            InvalidArgumentError: The title is too long, or `from_turn` cannot be branched from.
+            ThreadNotFoundError, TurnNotFoundError: There is no such thread or turn to branch from.
             ResourceExhaustedError: The session has too many threads.
         """
+        if from_turn and not from_thread:
+            raise InvalidArgumentError("needs from_thread_id", field="from_turn_id")
         owner, micros = self._owner(principal), self._clock.micros()
-        event = ThreadStarted(thread_id or new_uuid(), _check_title(title))
+        event = ThreadStarted(thread_id or new_uuid(), _check_title(title), from_thread, from_turn)
 
         def work(records: Records) -> Thread:
             log = SessionLog(records, owner, session_id, micros, create=True)
@@ -262,7 +285,7 @@ class SessionService:
                 pass
             view = await self._view_thread(principal, session_id, opening)
             if view.known is not None:
-                if when_busy is WhenBusy.INTERRUPT and view.known.state is TurnState.QUEUED:
+                if when_busy in _INTERRUPTING and view.known.state is TurnState.QUEUED:
                     # An earlier call may have ended between its two steps.
                     await self._interrupt_before(principal, session_id, view.known.turn_id)
                 return view.known
@@ -280,8 +303,11 @@ class SessionService:
         if opening.when_busy is WhenBusy.START:
             return await self._accept(submission, principal)
         if view.active or (queues and view.waiting is None):
-            interrupts = opening.when_busy is WhenBusy.INTERRUPT
-            held = replace(submission, opening=replace(opening, held=True, first=interrupts))
+            if opening.when_busy is WhenBusy.MERGE and (last := await self._last_queued(submission, principal)):
+                return await self._merge(submission, principal, last)
+            interrupts = opening.when_busy in _INTERRUPTING
+            rolls_back = opening.when_busy is WhenBusy.ROLLBACK
+            held = replace(submission, opening=replace(opening, held=True, first=interrupts, rolls_back=rolls_back))
             turn = _begun_turn(await self._admission.hold(held, principal))
             if not interrupts:
                 return turn
@@ -290,6 +316,49 @@ class SessionService:
         if view.waiting is not None:
             submission = replace(submission, task_id=view.waiting.task_id, target=TaskTarget.CONTINUE)
         return await self._accept(submission, principal)
+
+    async def _last_queued(self, submission: Submission, principal: str) -> Turn | None:
+        """Return the last turn in the queue of the submission's thread."""
+        thread_id = (submission.opening or BESIDE_OTHERS).thread_id
+
+        def query(records: Records) -> Turn | None:
+            head = records.get(rows.HEADS, self._owner(principal), submission.session_id)
+            return None if head is None else queries.last_queued_turn(records, head, thread_id)
+
+        return await self._store.view(query)
+
+    async def _merge(self, submission: Submission, principal: str, turn: Turn) -> Turn:
+        """Add the input to a queued turn. Raises TurnNotQueuedError if it has left the queue."""
+        live = await self._queued_task(turn)
+        merged = (submission.opening or BESIDE_OTHERS).turn_id or new_uuid()
+        submission.set_caller(principal)
+        await live.record(_merged_input(live.fold, submission), change=QueuedChange(turn.turn_id, merged))
+        return turn
+
+    async def _queued_task(self, turn: Turn) -> LiveTask:
+        head = await self._store.head(turn.task_id)
+        if head is None:
+            raise rows.turn_not_queued_error(turn)
+        return await self._tasks.load(head)
+
+    async def replace_input(self, principal: str, session_id: str, turn_id: str, messages: Sequence[Message]) -> Turn:
+        """Replace the messages of a queued turn.
+
+        Raises:
+            SessionNotFoundError, TurnNotFoundError: There is no such session or turn.
+            TurnNotQueuedError: The turn has started or ended.
+            InvalidArgumentError: There are no messages, or one has an invalid schema; names the field.
+        """
+        if not messages:
+            raise InvalidArgumentError("must have a message", field="messages")
+        for index, message in enumerate(messages):
+            check_output_schemas(message, index)
+        turn = await self.turn(principal, session_id, turn_id)
+        if turn.state is not TurnState.QUEUED:
+            raise rows.turn_not_queued_error(turn)
+        live = await self._queued_task(turn)
+        await live.record([TaskInputReplaced(tuple(messages), principal)], change=QueuedChange(turn.turn_id))
+        return turn
 
     async def _accept(self, submission: Submission, principal: str) -> Turn:
         accepted = await self._admission.accept(submission, principal)
@@ -303,7 +372,7 @@ class SessionService:
                     raise rows.thread_not_found_error(opening.thread_id)
                 return _IDLE
             queries.require_thread(records, head, opening.thread_id)
-            known = queries.find_turn(records, head, opening.turn_id) if opening.turn_id else None
+            known = queries.find_submitted(records, head, opening.turn_id) if opening.turn_id else None
             return _ThreadView(
                 None if known is None else rows.turn_of(known),
                 tuple(queries.active_turns(records, head, opening.thread_id)),
@@ -321,7 +390,9 @@ class SessionService:
 
         def query(records: Records) -> Turn:
             head = queries.require_head(records, self._owner(principal), session_id)
-            return rows.turn_of(queries.require_turn(records, head, turn_id))
+            return queries.mark_rolled_back(
+                records, head, [rows.turn_of(queries.require_turn(records, head, turn_id))]
+            )[0]
 
         return await self._store.view(query)
 
@@ -348,8 +419,7 @@ class SessionService:
             SessionNotFoundError, ThreadNotFoundError, TurnNotFoundError: There is no such session, thread or turn.
             InvalidArgumentError: The reason is too long.
         """
-        if len(reason) > MAX_REASON_CHARS:
-            raise InvalidArgumentError(f"must have at most {MAX_REASON_CHARS} characters", field="reason")
+        _check_reason(reason)
 
         def query(records: Records) -> list[Turn]:
             head = queries.require_head(records, self._owner(principal), session_id)
@@ -428,6 +498,63 @@ class SessionService:
             raise rows.turn_not_queued_error(removed)
         return removed
 
+    # -- The thread ------------------------------------------------------------------------------------------------------
+
+    async def roll_back(self, principal: str, session_id: str, turn_id: str, *, reason: str = "") -> tuple[Thread, int]:
+        """Take a turn and all later ones that have started out of the conversation of their thread, and cancel those that work.
+
+        Repeating the call changes nothing.
+
+        Returns:
+            The thread, and the number of turns that this call took out.
+
+        Raises:
+            SessionNotFoundError, TurnNotFoundError: There is no such session or turn.
+            InvalidArgumentError: The turn is in the queue, or the reason is too long.
+            ResourceExhaustedError: The thread was rolled back too often.
+        """
+        _check_reason(reason)
+        owner, micros = self._owner(principal), self._clock.micros()
+
+        def work(records: Records) -> RolledBack:
+            log = SessionLog(records, owner, session_id, micros)
+            done = log.roll_back(turn_id, reason)
+            log.close()
+            return done
+
+        done = await self._store.change(work)
+        await self._interrupt(done.open_turns, principal, reason or "rolled back")
+        return done.thread, done.count
+
+    async def resume(
+        self, principal: str, session_id: str, thread_id: str = DEFAULT_THREAD, *, reason: str = ""
+    ) -> ThreadResumption:
+        """End the pauses of the active turns of a thread. A thread continues by itself after a restart.
+
+        Raises:
+            SessionNotFoundError, ThreadNotFoundError: There is no such session or thread.
+            InvalidArgumentError: The reason is too long.
+        """
+        _check_reason(reason)
+
+        def query(records: Records) -> tuple[list[Turn], Turn | None]:
+            head = queries.require_head(records, self._owner(principal), session_id)
+            queries.require_thread(records, head, thread_id)
+            return queries.open_turns(records, head, thread_id), queries.waiting_turn(records, head, thread_id)
+
+        opened, waiting = await self._store.view(query)
+        active = [each for each in opened if each.state is TurnState.ACTIVE]
+        resumed = [each for each in active if await self._end_pause(each, principal, reason)]
+        return ThreadResumption(tuple(resumed), tuple(opened), waiting)
+
+    async def _end_pause(self, turn: Turn, principal: str, reason: str) -> bool:
+        """Resume the task of a turn, and return whether it was paused."""
+        live = await self._tasks.find(turn.task_id)
+        if live.fold.controls is None or live.fold.controls.pause is None:
+            return False
+        await live.record([TaskResumed(reason, principal)])
+        return True
+
     def _start_released(self, task_id: str) -> None:
         """Start the run of a task that has left the queue. If this process cannot, another one finds it as an orphan."""
         if not self._admission.is_open:
@@ -489,6 +616,20 @@ class SessionService:
         return owner_of(self._agent_name, principal)
 
 
+def _merged_input(fold: TaskFold, submission: Submission) -> list[Fact]:
+    """Return the facts that add an input to a task that has not begun.
+
+    Its parts join the last message, because most agents read only that one.
+    """
+    added, *others = submission.additions(fold)
+    messages = fold.messages[fold.turn_message :]
+    if not messages or not isinstance(added, TaskMessagesAdded):
+        return [added, *others]
+    parts = [part for each in added.messages for part in each.parts]
+    last = replace(messages[-1], parts=[*messages[-1].parts, *parts])
+    return [TaskInputReplaced((*messages[:-1], last), fold.principal), *others]
+
+
 def _begun_turn(live: LiveTask | None) -> Turn:
     """Return the turn that a request without id has begun."""
     if live is None or live.turn is None:
@@ -500,6 +641,11 @@ def _check_title(title: str) -> str:
     if len(title) > MAX_TITLE_CHARS:
         raise InvalidArgumentError(f"must have at most {MAX_TITLE_CHARS} characters", field="title")
     return title
+
+
+def _check_reason(reason: str) -> None:
+    if len(reason) > MAX_REASON_CHARS:
+        raise InvalidArgumentError(f"must have at most {MAX_REASON_CHARS} characters", field="reason")
 
 
 def _check_metadata(metadata: dict[str, Any]) -> dict[str, Any]:

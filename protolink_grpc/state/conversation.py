@@ -87,6 +87,10 @@ class ConversationMemory:
         """
         return await self._storage().append_messages(session_id, turn_id, messages)
 
+    async def exists(self, session_id: str) -> bool:
+        """Whether there is a conversation with this id; it may be empty."""
+        return (await self._storage().load_messages(session_id, 1)).version > 0
+
     async def branch(self, source_id: str, session_id: str, leaves_out: Callable[[str], bool]) -> bool:
         """Create a conversation as a copy of another one without some turns, atomically. An existing one is not changed.
 

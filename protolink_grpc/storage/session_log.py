@@ -1,10 +1,16 @@
 """Writes the logs of sessions, in the transactions of the appends to their tasks. The rows are in `session_rows`."""
 
 from dataclasses import dataclass, field, replace
-from typing import Final
+from typing import Any, Final
 
-from protolink_grpc.errors import ResourceExhaustedError, TaskAlreadyExistsError, TurnNotQueuedError
+from protolink_grpc.errors import (
+    InvalidArgumentError,
+    ResourceExhaustedError,
+    TaskAlreadyExistsError,
+    TurnNotQueuedError,
+)
 from protolink_grpc.models.ids import new_uuid
+from protolink_grpc.models.json_value import to_json
 from protolink_grpc.models.lifecycle import INTERRUPTED, TaskState
 from protolink_grpc.models.session import (
     DEFAULT_THREAD,
@@ -12,26 +18,39 @@ from protolink_grpc.models.session import (
     SessionPayload,
     SessionUpdated,
     Thread,
+    ThreadRolledBack,
     ThreadStarted,
     Turn,
     TurnEnded,
+    TurnMerged,
     TurnPromoted,
     TurnStarted,
     TurnState,
     TurnSubmitted,
     WhenBusy,
 )
-from protolink_grpc.storage.records import Records
-from protolink_grpc.storage.session_queries import find_turn, require_thread, require_turn
+from protolink_grpc.storage.records import Kind, Records
+from protolink_grpc.storage.session_queries import (
+    find_merged,
+    find_turn,
+    mark_rolled_back,
+    require_thread,
+    require_turn,
+    turn_not_found_error,
+)
 from protolink_grpc.storage.session_rows import (
     ENDED_TURNS,
     ENTRIES,
     HEADS,
+    MERGED_TURNS,
     OPEN_TURNS,
+    ROLLBACKS,
     THREADS,
     EndedTurn,
     Entry,
+    MergedTurn,
     OpenTurn,
+    Rollback,
     SessionHead,
     ThreadRow,
     metadata_text,
@@ -50,6 +69,9 @@ MAX_QUEUED: Final = 100
 MAX_THREADS: Final = 1000
 """Maximum number of threads that one session can have besides the thread `default`."""
 
+MAX_ROLLBACKS: Final = 1000
+"""Maximum number of rollbacks of one thread."""
+
 PLACES: Final = 1 << 20
 """Distance between the places of two turns in a queue: room for turns that are put before the first one."""
 
@@ -62,6 +84,7 @@ class Opening:
         turn_id: Empty means a new id.
         held: The turn is put into the queue. If the thread has no active turn, it leaves the queue at once.
         first: It is put at the front of the queue.
+        rolls_back: The active turns of the thread are rolled back.
     """
 
     thread_id: str = DEFAULT_THREAD
@@ -69,10 +92,38 @@ class Opening:
     when_busy: WhenBusy = WhenBusy.START
     held: bool = False
     first: bool = False
+    rolls_back: bool = False
 
 
 BESIDE_OTHERS: Final = Opening()
 """The opening of a task that is sent with a session: it starts at once, in the thread `default`."""
+
+
+@dataclass(frozen=True, slots=True)
+class QueuedChange:
+    """A change of the input of a queued turn. The append is refused if the turn has left the queue.
+
+    Args:
+        turn_id: The turn.
+        merged: Id of an input that is merged into it; empty for other changes.
+    """
+
+    turn_id: str
+    merged: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class RolledBack:
+    """The result of a rollback.
+
+    Args:
+        count: Number of turns that were taken out of the conversation.
+        open_turns: The turns among them that work or wait for input. They have to be canceled.
+    """
+
+    thread: Thread
+    count: int
+    open_turns: list[Turn]
 
 
 @dataclass(slots=True)
@@ -85,6 +136,7 @@ class SessionAppend:
         opening: The append begins a turn. None also for tasks whose turn has begun.
         starts: The append begins the work of the turn.
         end: The state and the reason with which the append ends the turn; None if it does not.
+        change: The append changes the input of a queued turn; None if it does not.
 
     Attributes:
         released: After the append: the held task whose turn is active now, or empty. Its run has to be started.
@@ -100,6 +152,7 @@ class SessionAppend:
     opening: Opening | None = None
     starts: bool = False
     end: tuple[TaskState, str] | None = None
+    change: QueuedChange | None = None
     released: str = ""
     turn: OpenTurn | None = None
     _log: "SessionLog" = field(init=False)
@@ -110,6 +163,8 @@ class SessionAppend:
         self._log = SessionLog(records, self.owner, self.session_id, self.micros, create=True)
         if self.opening is not None:
             self.turn = self._log.open_turn(self.opening, self.task_id, self.first_sequence - 1)
+        if self.change is not None:
+            self._log.change_queued(self.change)
 
     def write(self, records: Records) -> None:
         """Change the session. Called after `check`, in the same transaction."""
@@ -163,7 +218,9 @@ class SessionLog:
         self.head = head = known or SessionHead(owner, session_id, new_number(), 0, micros, micros)
         self._position = head.position
         self._title, self._metadata, self._archived = head.title, head.metadata, head.archived
-        self._turns = head.turns
+        self._puts: list[tuple[Kind[Any], Any]] = []
+        """Rows that `close` writes."""
+        self._turns, self._branched, self._merged = head.turns, head.branched, head.merged
         self._counts = {TurnState.ACTIVE: head.active, TurnState.QUEUED: head.queued, TurnState.ENDED: head.waiting}
         if known is None:
             first = created or SessionCreated()
@@ -190,16 +247,118 @@ class SessionLog:
 
         Raises:
             ResourceExhaustedError: The session has too many threads.
+            ThreadNotFoundError, TurnNotFoundError: There is no such thread to branch from, or it has no such turn.
+            InvalidArgumentError: The turn to branch from has not ended, or was rolled back.
         """
         known = self._records.get(THREADS, self.head.number, event.thread_id)
         if known is None:
             others = self._records.select(THREADS, {"session": self.head.number}, limit=MAX_THREADS)
             if len(others) == MAX_THREADS:
                 raise ResourceExhaustedError(f"the session has {MAX_THREADS} threads already")
-            self._add(event)
             row = ThreadRow(self.head.number, event.thread_id, self._micros, event.title)
+            if event.from_thread_id:
+                row = self._branch(row, event.from_thread_id, event.from_turn_id)
+                event = replace(event, from_turn_id=row.from_turn)
+            self._add(event)
             known = self._records.put(THREADS, row)
         return thread_of(known)
+
+    def _branch(self, row: ThreadRow, thread_id: str, turn_id: str) -> ThreadRow:
+        """Return the row of a thread that begins with the conversation of another one, up to a turn."""
+        require_thread(self._records, self.head, thread_id)
+        self._branched += 1
+        source = self._records.get(THREADS, self.head.number, thread_id)
+        number = 0 if source is None else source.rollbacks
+        known = self._last_turn(thread_id) if not turn_id else require_turn(self._records, self.head, turn_id)
+        if known is None:
+            return replace(row, from_thread=thread_id, from_number=number)
+        if known.thread_id != thread_id:
+            raise turn_not_found_error(self.head, turn_id)
+        (turn,) = mark_rolled_back(self._records, self.head, [turn_of(known)])
+        if turn.state is not TurnState.ENDED or turn.rolled_back:
+            state = "was rolled back" if turn.rolled_back else f"is {turn.state}"
+            raise InvalidArgumentError(f"must have ended; turn {turn_id} {state}", field="from_turn_id")
+        return replace(
+            row, from_thread=thread_id, from_turn=turn.turn_id, from_position=turn.position, from_number=number
+        )
+
+    def _last_turn(self, thread_id: str) -> EndedTurn | None:
+        """Return the newest ended turn of a thread that is in its conversation."""
+        where, after = {"session": self.head.number, "thread_id": thread_id}, None
+        while found := self._records.select(ENDED_TURNS, where, after=after, limit=64, reverse=True):
+            turns = mark_rolled_back(self._records, self.head, [turn_of(each) for each in found])
+            for row, turn in zip(found, turns, strict=True):
+                if not turn.rolled_back:
+                    return row
+            after = (found[-1].position, found[-1].turn_id)
+        return None
+
+    def roll_back(self, turn_id: str, reason: str) -> RolledBack:
+        """Take a turn, and all later ones of its thread that have started, out of the conversation of the thread.
+
+        Raises:
+            TurnNotFoundError: There is no such turn.
+            InvalidArgumentError: The turn has not started.
+            ResourceExhaustedError: The thread was rolled back too often.
+        """
+        known = require_turn(self._records, self.head, turn_id)
+        if isinstance(known, OpenTurn) and known.state is TurnState.QUEUED:
+            raise InvalidArgumentError("has not started; remove it from the queue instead", field="turn_id")
+        thread_id = known.thread_id
+        (turn,) = mark_rolled_back(self._records, self.head, [turn_of(known)])
+        if turn.rolled_back:
+            row, count = self._records.get(THREADS, self.head.number, thread_id), 0
+        else:
+            count = self._count_from(thread_id, known.position)
+            row = self._roll_back(thread_id, known.turn_id, known.position, reason)
+        opened = [turn_of(each) for each in self._in_thread(thread_id) if each.position >= known.position]
+        return RolledBack(Thread() if row is None else thread_of(row), count, opened)
+
+    def _count_from(self, thread_id: str, first: int) -> int:
+        """Return the number of turns from a position on that have started and are not rolled back."""
+        where = {"session": self.head.number, "thread_id": thread_id}
+        ended = [turn_of(each) for each in self._records.select(ENDED_TURNS, where, after=(first, ""))]
+        active = [each for each in self._in_state(thread_id, TurnState.ACTIVE) if each.position >= first]
+        return len(active) + sum(not each.rolled_back for each in mark_rolled_back(self._records, self.head, ended))
+
+    def _in_thread(self, thread_id: str) -> list[OpenTurn]:
+        """Return the open turns of a thread that are not in the queue."""
+        return [*self._in_state(thread_id, TurnState.ACTIVE), *self._in_state(thread_id, TurnState.ENDED)]
+
+    def _roll_back(self, thread_id: str, turn_id: str, first: int, reason: str) -> ThreadRow:
+        row = self._records.get(THREADS, self.head.number, thread_id) or ThreadRow(self.head.number, thread_id, 0)
+        if row.rollbacks == MAX_ROLLBACKS:
+            raise ResourceExhaustedError(f"thread {thread_id} was rolled back {MAX_ROLLBACKS} times already")
+        until = self._add(ThreadRolledBack(thread_id, turn_id, reason))
+        queued = [each.turn_id for each in self._in_state(thread_id, TurnState.QUEUED) if each.position > first]
+        number = row.rollbacks + 1
+        kept = to_json(queued) if queued else ""
+        row = replace(row, rollbacks=number)
+        self._puts.append((ROLLBACKS, Rollback(self.head.number, thread_id, number, first, until, kept)))
+        self._puts.append((THREADS, row))
+        self._branched += 1
+        return row
+
+    def change_queued(self, change: QueuedChange) -> None:
+        """Check that a turn is in the queue, and record what is merged into it.
+
+        Raises:
+            TurnNotFoundError, TurnNotQueuedError: There is no such turn, or it has left the queue.
+            TaskAlreadyExistsError: The session has a turn with the id of the merged input.
+        """
+        known = require_turn(self._records, self.head, change.turn_id)
+        if isinstance(known, EndedTurn) or known.state is not TurnState.QUEUED:
+            raise turn_not_queued_error(turn_of(known))
+        if change.merged:
+            self._check_new(change.merged)
+            self._add(TurnMerged(change.merged, known.turn_id))
+            self._puts.append((MERGED_TURNS, MergedTurn(self.head.number, change.merged, known.turn_id)))
+            self._merged += 1
+
+    def _check_new(self, turn_id: str) -> None:
+        is_known = find_turn(self._records, self.head, turn_id) is not None
+        if is_known or find_merged(self._records, self.head, turn_id):
+            raise TaskAlreadyExistsError(f"the session has a turn {turn_id} already", turn_id=turn_id)
 
     # -- Turns -----------------------------------------------------------------------------------------------------------
 
@@ -218,11 +377,14 @@ class SessionLog:
         if before is not None:
             thread_id = before.thread_id  # a task stays in its thread, also if another kind of request continues it
         require_thread(self._records, self.head, thread_id)
-        if opening.turn_id and find_turn(self._records, self.head, opening.turn_id) is not None:
-            raise TaskAlreadyExistsError(f"the session has a turn {opening.turn_id} already", turn_id=opening.turn_id)
+        if opening.turn_id:
+            self._check_new(opening.turn_id)
         queued = opening.when_busy is not WhenBusy.START and self._must_wait(opening, thread_id, is_new=before is None)
         turn_id = opening.turn_id or new_uuid()
         is_first = queued and opening.first
+        if queued and opening.rolls_back:
+            oldest = min(self._in_state(thread_id, TurnState.ACTIVE), key=lambda each: each.position)
+            self._roll_back(thread_id, oldest.turn_id, oldest.position, "rolled back by the next turn")
         position = self._add(
             TurnSubmitted(turn_id, thread_id, task_id, after_sequence, queued, opening.when_busy, is_first)
         )
@@ -360,6 +522,8 @@ class SessionLog:
         lead, tail = b"".join(self._lead), b"".join(self._tail)
         entry = Entry(head.number, position, head.position + 1, lead, len(self._lead), task_id, first, count, tail)
         self._records.put(ENTRIES, entry)
+        for kind, row in self._puts:
+            self._records.put(kind, row)
         counts = self._counts
         self.head = SessionHead(  # every append writes one, and `replace` is much slower
             head.owner,
@@ -375,6 +539,8 @@ class SessionLog:
             counts[TurnState.ACTIVE],
             counts[TurnState.QUEUED],
             counts[TurnState.ENDED],
+            self._branched,
+            self._merged,
             task_id or head.task_id,
         )
         self._records.put(HEADS, self.head)

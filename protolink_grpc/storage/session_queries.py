@@ -1,27 +1,35 @@
 """Reads sessions, their turns and entries, within one transaction of a store. Writing is in `session_log`."""
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import Final
 
 from protolink_grpc.errors import TurnNotFoundError
-from protolink_grpc.models.session import DEFAULT_THREAD, Session, Thread, Turn, TurnState
+from protolink_grpc.models.json_value import from_json
+from protolink_grpc.models.session import DEFAULT_THREAD, Session, Thread, Turn, TurnState, conversation_id
 from protolink_grpc.storage.records import Records
 from protolink_grpc.storage.session_rows import (
     ENDED_TURNS,
     ENTRIES,
     HEADS,
+    MERGED_TURNS,
     OPEN_TURNS,
+    ROLLBACKS,
     THREADS,
     EndedTurn,
     Entry,
     OpenTurn,
+    Rollback,
     SessionHead,
+    ThreadRow,
     session_not_found_error,
     session_of,
     thread_not_found_error,
     thread_of,
     turn_of,
 )
+
+LAST_POSITION: Final = (1 << 63) - 1
 
 
 def require_head(records: Records, owner: str, session_id: str) -> SessionHead:
@@ -41,14 +49,31 @@ def find_turn(records: Records, head: SessionHead, turn_id: str) -> OpenTurn | E
     return None
 
 
-def require_turn(records: Records, head: SessionHead, turn_id: str) -> OpenTurn | EndedTurn:
-    """Return the row of a turn. Raises TurnNotFoundError."""
+def find_merged(records: Records, head: SessionHead, turn_id: str) -> str:
+    """Return the turn that an input was merged into, by the id with which it was submitted; empty if there is none."""
+    known = records.get(MERGED_TURNS, head.number, turn_id) if head.merged else None
+    return "" if known is None else known.into_turn
+
+
+def find_submitted(records: Records, head: SessionHead, turn_id: str) -> OpenTurn | EndedTurn | None:
+    """Return the turn that was submitted with this id, or that this input was merged into; None if there is none."""
     row = find_turn(records, head, turn_id)
-    if row is None:
-        raise TurnNotFoundError(
-            f"session {head.session_id} has no turn {turn_id}", session_id=head.session_id, turn_id=turn_id
-        )
+    if row is None and (merged := find_merged(records, head, turn_id)):
+        row = find_turn(records, head, merged)
     return row
+
+
+def require_turn(records: Records, head: SessionHead, turn_id: str) -> OpenTurn | EndedTurn:
+    """Return the row of a turn, also by the id of an input that was merged into it. Raises TurnNotFoundError."""
+    row = find_submitted(records, head, turn_id)
+    if row is None:
+        raise turn_not_found_error(head, turn_id)
+    return row
+
+
+def turn_not_found_error(head: SessionHead, turn_id: str) -> TurnNotFoundError:
+    session_id = head.session_id
+    return TurnNotFoundError(f"session {session_id} has no turn {turn_id}", session_id=session_id, turn_id=turn_id)
 
 
 def require_thread(records: Records, head: SessionHead, thread_id: str) -> None:
@@ -69,13 +94,23 @@ def find_thread(records: Records, head: SessionHead, thread_id: str) -> Thread:
 
 def read_threads(records: Records, head: SessionHead) -> list[Thread]:
     """Return the thread `default`, then the others, oldest first."""
-    return [Thread(), *(thread_of(each) for each in records.select(THREADS, {"session": head.number}))]
+    threads = {DEFAULT_THREAD: Thread()}
+    threads |= {each.thread_id: thread_of(each) for each in records.select(THREADS, {"session": head.number})}
+    return list(threads.values())
 
 
 def active_turns(records: Records, head: SessionHead, thread_id: str) -> list[Turn]:
     """Return the active turns of a thread, oldest first. Their cost does not depend on the length of its queue."""
     where = {"session": head.number, "thread_id": thread_id, "state": TurnState.ACTIVE}
     return [turn_of(each) for each in records.select(OPEN_TURNS, where)]
+
+
+def last_queued_turn(records: Records, head: SessionHead, thread_id: str) -> Turn | None:
+    """Return the turn of a thread that leaves the queue last, or None."""
+    where = {"session": head.number, "thread_id": thread_id, "state": TurnState.QUEUED}
+    for each in records.select(OPEN_TURNS, where, limit=1, reverse=True):
+        return turn_of(each)
+    return None
 
 
 def open_turns(records: Records, head: SessionHead, thread_id: str = "") -> list[Turn]:
@@ -125,7 +160,92 @@ def read_turns(
     found += map(turn_of, ended)
     found.sort(key=lambda each: each.position, reverse=True)
     more = found[limit - 1].position if len(found) > limit else 0
-    return found[:limit][::-1], more
+    return mark_rolled_back(records, head, found[:limit][::-1]), more
+
+
+def mark_rolled_back(records: Records, head: SessionHead, turns: list[Turn]) -> list[Turn]:
+    """Return the turns, with `rolled_back` set on those that a rollback has taken out of the conversation of their thread."""
+    if not head.branched or not turns:
+        return turns
+    rollbacks = {
+        thread_id: [
+            (each.first, each.until, _kept(each))
+            for each in records.select(ROLLBACKS, {"session": head.number, "thread_id": thread_id})
+        ]
+        for thread_id in {each.thread_id for each in turns}
+    }
+    return [
+        replace(turn, rolled_back=True)
+        if any(
+            first <= turn.position < until and turn.turn_id not in kept
+            for first, until, kept in rollbacks[turn.thread_id]
+        )
+        else turn
+        for turn in turns
+    ]
+
+
+def _kept(rollback: Rollback) -> frozenset[str]:
+    found = from_json(rollback.kept) if rollback.kept else []
+    return frozenset(map(str, found)) if isinstance(found, list) else frozenset()
+
+
+# -- Conversations -------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Branch:
+    """A conversation that begins as a copy of another one, without some turns.
+
+    Args:
+        left_out: Range of positions, and turns in it that are kept.
+    """
+
+    source_id: str
+    conversation_id: str
+    thread_id: str
+    left_out: tuple[int, int, frozenset[str]]
+
+
+def find_branches(records: Records, head: SessionHead, thread_id: str) -> list[Branch]:
+    """Return how the current conversation of a thread comes about: each branch of the one before, oldest first.
+
+    Empty if it is the first conversation of the thread, and the thread is not a branch.
+    """
+    if not head.branched:
+        return []
+    row = records.get(THREADS, head.number, thread_id)
+    return [] if row is None else _branches_of(records, head, row, row.rollbacks)
+
+
+def _branches_of(records: Records, head: SessionHead, row: ThreadRow, rollbacks: int) -> list[Branch]:
+    found: list[Branch] = []
+    conversation = conversation_id(head.session_id, row.thread_id)
+    if row.from_thread:
+        source = records.get(THREADS, head.number, row.from_thread)
+        if source is not None:
+            found += _branches_of(records, head, source, row.from_number)
+        source_id = conversation_id(head.session_id, row.from_thread, row.from_number)
+        later = (row.from_position + 1, LAST_POSITION, frozenset[str]())
+        found.append(Branch(source_id, conversation, row.from_thread, later))
+    for each in records.select(ROLLBACKS, {"session": head.number, "thread_id": row.thread_id}, limit=rollbacks):
+        following = conversation_id(head.session_id, row.thread_id, each.number)
+        found.append(Branch(conversation, following, row.thread_id, (each.first, each.until, _kept(each))))
+        conversation = following
+    return found
+
+
+def turns_left_out(records: Records, head: SessionHead, branch: Branch) -> frozenset[tuple[str, int]]:
+    """Return the turns that a branch leaves out, each as its task and the sequence before it."""
+    first, until, kept = branch.left_out
+    where = {"session": head.number, "thread_id": branch.thread_id}
+    found: list[Turn] = [turn_of(each) for each in records.select(ENDED_TURNS, where, after=(first, ""))]
+    found += map(turn_of, records.select(OPEN_TURNS, where))
+    return frozenset(
+        (each.task_id, each.after_sequence)
+        for each in found
+        if first <= each.position < until and each.turn_id not in kept
+    )
 
 
 def read_heads(

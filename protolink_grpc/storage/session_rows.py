@@ -30,6 +30,8 @@ class SessionHead:
         turns: Number of all turns.
         active, queued, waiting: Number of the open turns in the states `ACTIVE`, `QUEUED` and `ENDED`. If a memory store drops a
             task that waits for input, `waiting` still counts it.
+        branched: Number of rollbacks, and of threads that are branches.
+        merged: Number of inputs that were merged into a queued turn.
         task_id: Task of the last event; empty if there was none.
     """
 
@@ -46,6 +48,8 @@ class SessionHead:
     active: int = 0
     queued: int = 0
     waiting: int = 0
+    branched: int = 0
+    merged: int = 0
     task_id: str = ""
 
     @property
@@ -55,12 +59,51 @@ class SessionHead:
 
 @dataclass(frozen=True, slots=True)
 class ThreadRow:
-    """A thread that was started. The thread `default` has no row."""
+    """A thread that was started, or rolled back. The thread `default` has no row before its first rollback.
+
+    Args:
+        create_micros: 0 for the thread `default`.
+        from_thread, from_turn: As in Thread.
+        from_position: Position of `from_turn`.
+        from_number: Number of the rollbacks of `from_thread` at the time of the branch.
+        rollbacks: Number of its own rollbacks.
+    """
 
     session: int
     thread_id: str
     create_micros: int
     title: str = ""
+    from_thread: str = ""
+    from_turn: str = ""
+    from_position: int = 0
+    from_number: int = 0
+    rollbacks: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Rollback:
+    """One rollback of a thread. It takes the turns from position `first` to before position `until` out of the conversation.
+
+    Args:
+        number: Counts the rollbacks of the thread from 1.
+        kept: JSON array with the ids of turns in this range that were in the queue, and are not taken out.
+    """
+
+    session: int
+    thread_id: str
+    number: int
+    first: int
+    until: int
+    kept: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class MergedTurn:
+    """Another name of a turn: the id of an input that was merged into it while it was in the queue."""
+
+    session: int
+    turn_id: str
+    into_turn: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +171,8 @@ class Entry:
 THREADS: Final = Kind(
     ThreadRow, name="session_threads", key=("session", "thread_id"), order=("create_micros", "thread_id")
 )
+ROLLBACKS: Final = Kind(Rollback, name="session_rollbacks", key=("session", "thread_id", "number"))
+MERGED_TURNS: Final = Kind(MergedTurn, name="session_merged_turns", key=("session", "turn_id"))
 OPEN_TURNS: Final = Kind(
     OpenTurn,
     name="session_open_turns",
@@ -153,10 +198,18 @@ HEADS: Final = Kind(
     indexes=(("owner", "update_micros", "session_id"),),
     task="task_id",
     home=lambda task: (owner_of(task.agent_name, task.principal), task.session_id),
-    drops=tuple((kind, "number") for kind in (THREADS, OPEN_TURNS, ENDED_TURNS, ENTRIES)),
+    drops=tuple((kind, "number") for kind in (THREADS, ROLLBACKS, MERGED_TURNS, OPEN_TURNS, ENDED_TURNS, ENTRIES)),
 )
 
-KINDS: Final[tuple[Kind[Any], ...]] = (HEADS, THREADS, OPEN_TURNS, ENDED_TURNS, ENTRIES)
+KINDS: Final[tuple[Kind[Any], ...]] = (
+    HEADS,
+    THREADS,
+    ROLLBACKS,
+    MERGED_TURNS,
+    OPEN_TURNS,
+    ENDED_TURNS,
+    ENTRIES,
+)
 
 
 def owner_of(agent_name: str, principal: str) -> str:
@@ -185,7 +238,7 @@ def session_of(head: SessionHead) -> Session:
 
 
 def thread_of(row: ThreadRow) -> Thread:
-    return Thread(row.thread_id, row.title, time_of(row.create_micros))
+    return Thread(row.thread_id, row.title, time_of(row.create_micros), row.from_thread, row.from_turn, row.rollbacks)
 
 
 def turn_of(row: OpenTurn | EndedTurn) -> Turn:

@@ -38,6 +38,7 @@ enum_numbers(TaskState, task_pb2.TaskState.DESCRIPTOR, unset=TaskState.UNKNOWN)
 
 THREAD: Final = Codec(Thread, pb.Thread, created_at="create_time")
 TURN: Final = Codec(Turn, pb.Turn, created_at="create_time", ended_at="end_time")
+RESUMPTION: Final = Codec(values.ThreadResumption, service_pb.ResumeThreadResponse)
 SESSION: Final = Codec(Session, pb.Session, created_at="create_time", updated_at="update_time")
 
 PAYLOADS: Final[dict[str, Codec[Any, Any]]] = {

@@ -223,6 +223,7 @@ NAMES: dict[str, list[str]] = {
         "Thread",
         "ThreadBusyError",
         "ThreadNotFoundError",
+        "ThreadResumption",
         "ThreadSnapshot",
         "ThreadStatus",
         "Tool",

@@ -26,8 +26,8 @@ from protolink_grpc.runtime.admission import Submission
 from protolink_grpc.runtime.service import TaskService
 from protolink_grpc.wire.bounds import is_small, run_in_thread
 from protolink_grpc.wire.scalars import json_object_from_pb
-from protolink_grpc.wire.sessions import SESSION, THREAD, TURN, WHEN_BUSY, runtime_event_to_pb
-from protolink_grpc.wire.tasks import check_id
+from protolink_grpc.wire.sessions import RESUMPTION, SESSION, THREAD, TURN, WHEN_BUSY, runtime_event_to_pb
+from protolink_grpc.wire.tasks import check_id, encoded_messages_from_pb
 
 TURN_BYTES = 512
 """Maximum encoded size of a turn without its reason. Measuring each turn would take as long as its conversion."""
@@ -112,6 +112,8 @@ class SessionServicer(session_service_pb2_grpc.SessionServiceServicer):
             convert.require_id(request.session_id, "session_id"),
             check_id(request.thread_id, "thread_id"),
             title=request.title,
+            from_thread=check_id(request.from_thread_id, "from_thread_id"),
+            from_turn=check_id(request.from_turn_id, "from_turn_id"),
         )
         return pb.StartThreadResponse(thread=THREAD.to_pb(thread))
 
@@ -187,13 +189,31 @@ class SessionServicer(session_service_pb2_grpc.SessionServiceServicer):
     async def UpdateQueuedTurn(
         self, request: pb.UpdateQueuedTurnRequest, context: Context
     ) -> pb.UpdateQueuedTurnResponse:
-        raise UnimplementedError("queued turns cannot be changed yet")
+        turn = await self._sessions.replace_input(
+            caller(),
+            convert.require_id(request.session_id, "session_id"),
+            convert.require_id(request.turn_id, "turn_id"),
+            encoded_messages_from_pb(request.messages, "messages")[0],
+        )
+        return pb.UpdateQueuedTurnResponse(turn=TURN.to_pb(turn))
 
     async def RollbackThread(self, request: pb.RollbackThreadRequest, context: Context) -> pb.RollbackThreadResponse:
-        raise UnimplementedError("threads cannot be rolled back yet")
+        thread, count = await self._sessions.roll_back(
+            caller(),
+            convert.require_id(request.session_id, "session_id"),
+            convert.require_id(request.turn_id, "turn_id"),
+            reason=request.reason,
+        )
+        return pb.RollbackThreadResponse(thread=THREAD.to_pb(thread), turn_count=count)
 
     async def ResumeThread(self, request: pb.ResumeThreadRequest, context: Context) -> pb.ResumeThreadResponse:
-        raise UnimplementedError("threads cannot be resumed yet")
+        found = await self._sessions.resume(
+            caller(),
+            convert.require_id(request.session_id, "session_id"),
+            check_id(request.thread_id, "thread_id") or DEFAULT_THREAD,
+            reason=request.reason,
+        )
+        return RESUMPTION.to_pb(found)
 
     async def StreamRuntimeEvents(
         self, request: pb.StreamRuntimeEventsRequest, context: Context

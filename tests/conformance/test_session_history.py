@@ -1,0 +1,293 @@
+"""What a thread remembers, with every store: rollbacks, branches, and inputs that change while they wait in the queue."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import aclosing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from protolink_grpc import (
+    Agent,
+    AgentCard,
+    AgentClient,
+    InvalidArgumentError,
+    MemoryStore,
+    Message,
+    ScriptedLLM,
+    SQLiteStorage,
+    SQLiteStore,
+    Task,
+    TaskState,
+    Thread,
+    ThreadNotFoundError,
+    Turn,
+    TurnNotFoundError,
+    TurnNotQueuedError,
+    TurnState,
+)
+from protolink_grpc.llms.port import ModelRequest
+from protolink_grpc.models.ids import new_uuid
+from protolink_grpc.storage.port import TaskStore
+
+WAIT_S = 20.0
+"""Bound of what must happen soon; reached only by a failure."""
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[], TaskStore]:
+    """Opens the same data again at each call; a memory store is one object."""
+    if request.param == "sqlite":
+        return lambda: SQLiteStore(tmp_path / "tasks.db")
+    memory = MemoryStore()
+    return lambda: memory
+
+
+class Chat:
+    """A session `s` with an agent whose model says `A TO <question>`; `wait` waits for the test."""
+
+    def __init__(self, store: TaskStore, **options: Any) -> None:
+        self.open = asyncio.Event()
+        self.began = asyncio.Event()
+        self.model = ScriptedLLM([self._say])
+        self.agent = Agent(
+            AgentCard("chat", "chats", f"runtime://chat-{new_uuid()}"),
+            llm=self.model,
+            state=["conversation"],
+            store=store,
+            **options,
+        )
+        self.sessions = AgentClient(url=self.agent.card.url, timeout=WAIT_S).sessions
+
+    async def _say(self, request: ModelRequest) -> str:
+        question = self._questions(request)[-1]
+        if question.startswith("wait"):
+            self.began.set()
+            await self.open.wait()
+        return f"A TO {question}"
+
+    @staticmethod
+    def _questions(request: ModelRequest) -> list[str]:
+        return [str(message.content) for message in request.messages if message.role == "user"]
+
+    async def submit(self, text: str, **options: Any) -> Turn:
+        return await self.sessions.submit("s", Task.create_infer(prompt=text), turn_id=text, **options)
+
+    async def end(self, turn: Turn) -> None:
+        async with asyncio.timeout(WAIT_S), aclosing(self.sessions.stream("s", turn)) as events:
+            async for _ in events:
+                pass
+
+    async def say(self, text: str, **options: Any) -> list[str]:
+        """Submit a turn, wait for its end, and return the questions that the model has seen in it."""
+        await self.end(await self.submit(text, **options))
+        return self._questions(self.model.requests[-1])
+
+    async def turns(self, thread_id: str = "default") -> dict[str, Turn]:
+        return {turn.turn_id: turn for turn in (await self.sessions.get("s", thread_id=thread_id)).turns}
+
+
+@pytest.fixture
+async def chat(store: Callable[[], TaskStore]) -> AsyncIterator[Chat]:
+    chat = Chat(store())
+    async with chat.agent:
+        yield chat
+        chat.open.set()
+
+
+# -- rollback ------------------------------------------------------------------------------------------------------------
+
+
+async def test_a_thread_goes_back_to_before_a_turn_and_its_model_forgets_what_came_after(chat: Chat) -> None:
+    for text in ("one", "two", "three"):
+        await chat.say(text)
+    thread = await chat.sessions.roll_back("s", "two", reason="wrong")
+    assert (thread.thread_id, thread.rollback_count) == ("default", 1)
+    assert await chat.say("four") == ["one", "four"]
+    turns = await chat.turns()
+    assert {name: turn.rolled_back for name, turn in turns.items()} == {
+        "one": False,
+        "two": True,
+        "three": True,
+        "four": False,
+    }
+    # Nothing is erased.
+    assert turns["two"].result is TaskState.COMPLETED
+    assert await chat.say("five") == ["one", "four", "five"]
+
+
+async def test_rolling_back_again_changes_nothing_and_rolling_back_further_forgets_more(chat: Chat) -> None:
+    for text in ("one", "two", "three"):
+        await chat.say(text)
+    first = await chat.sessions.roll_back("s", "three")
+    assert await chat.sessions.roll_back("s", "three") == first
+    assert (await chat.sessions.roll_back("s", "one")).rollback_count == 2
+    assert await chat.say("four") == ["four"]
+
+
+async def test_a_rollback_of_a_rollback_is_read_through_all_of_them(chat: Chat) -> None:
+    seen = []
+    for round_number in range(3):
+        await chat.say(f"keep {round_number}")
+        await chat.say(f"drop {round_number}")
+        await chat.sessions.roll_back("s", f"drop {round_number}")
+        seen.append(await chat.say(f"then {round_number}"))
+    assert seen[-1] == ["keep 0", "then 0", "keep 1", "then 1", "keep 2", "then 2"]
+
+
+async def test_a_rollback_cancels_the_turns_that_work_and_leaves_the_queue(chat: Chat) -> None:
+    await chat.say("one")
+    working = await chat.submit("wait")
+    await asyncio.wait_for(chat.began.wait(), WAIT_S)
+    queued = await chat.submit("later")
+    await chat.sessions.roll_back("s", working)
+    await chat.end(queued)
+    assert Chat._questions(chat.model.requests[-1]) == ["one", "later"]
+    turns = await chat.turns()
+    assert (turns["wait"].result, turns["wait"].rolled_back) == (TaskState.CANCELED, True)
+    assert (turns["later"].result, turns["later"].rolled_back) == (TaskState.COMPLETED, False)
+
+
+async def test_a_rollback_outlives_a_restart_before_the_next_turn(tmp_path: Path) -> None:
+    for first in (True, False):
+        chat = Chat(SQLiteStore(tmp_path / "tasks.db"), storage=SQLiteStorage(tmp_path / "state.db"))
+        async with chat.agent:
+            if first:
+                await chat.say("one")
+                await chat.say("two")
+                await chat.sessions.roll_back("s", "two")
+            else:
+                assert (await chat.turns())["two"].rolled_back
+                assert await chat.say("three") == ["one", "three"]
+
+
+async def test_only_a_turn_that_has_started_can_be_rolled_back(chat: Chat) -> None:
+    await chat.submit("wait")
+    await chat.submit("later")
+    with pytest.raises(InvalidArgumentError) as refused:
+        await chat.sessions.roll_back("s", "later")
+    assert refused.value.metadata["field"] == "turn_id"
+    with pytest.raises(TurnNotFoundError):
+        await chat.sessions.roll_back("s", "unknown")
+
+
+async def test_a_turn_that_rolls_back_replaces_the_active_one_and_goes_before_the_queue(chat: Chat) -> None:
+    await chat.say("one")
+    working = await chat.submit("wait")
+    await asyncio.wait_for(chat.began.wait(), WAIT_S)
+    queued = await chat.submit("later")
+    better = await chat.submit("better", when_busy="rollback")
+    await chat.end(better)
+    await chat.end(queued)
+    assert Chat._questions(chat.model.requests[-2]) == ["one", "better"]
+    assert Chat._questions(chat.model.requests[-1]) == ["one", "better", "later"]
+    turns = await chat.turns()
+    assert [name for name, turn in turns.items() if turn.rolled_back] == [working.turn_id]
+    assert await chat.submit("better", when_busy="rollback") == turns["better"]
+
+
+async def test_without_an_active_turn_a_turn_that_rolls_back_is_a_plain_one(chat: Chat) -> None:
+    await chat.say("one")
+    assert await chat.say("two", when_busy="rollback") == ["one", "two"]
+
+
+# -- branches ------------------------------------------------------------------------------------------------------------
+
+
+async def test_a_branch_begins_with_the_conversation_up_to_a_turn_and_both_threads_go_their_ways(chat: Chat) -> None:
+    for text in ("one", "two", "three"):
+        await chat.say(text)
+    branch = await chat.sessions.start_thread("s", "side", from_thread="default", from_turn="two")
+    assert branch == Thread("side", "", branch.created_at, "default", "two")
+    assert await chat.say("four", thread_id="side") == ["one", "two", "four"]
+    assert await chat.say("five") == ["one", "two", "three", "five"]
+    assert await chat.say("six", thread_id="side") == ["one", "two", "four", "six"]
+
+
+async def test_a_branch_without_a_turn_begins_with_the_last_one_that_has_ended(chat: Chat) -> None:
+    await chat.say("one")
+    await chat.submit("wait")
+    branch = await chat.sessions.start_thread("s", "side", from_thread="default")
+    assert branch.from_turn_id == "one"
+    assert await chat.say("two", thread_id="side") == ["one", "two"]
+
+
+async def test_a_branch_of_a_branch_of_a_thread_that_was_rolled_back_remembers_what_they_remember(chat: Chat) -> None:
+    for text in ("one", "two"):
+        await chat.say(text)
+    await chat.sessions.roll_back("s", "two")
+    await chat.say("three")
+    await chat.sessions.start_thread("s", "a", from_thread="default")
+    await chat.sessions.roll_back("s", "three")  # the branch keeps it
+    await chat.say("four", thread_id="a")
+    await chat.sessions.start_thread("s", "b", from_thread="a")
+    assert await chat.say("five", thread_id="b") == ["one", "three", "four", "five"]
+    assert await chat.say("six") == ["one", "six"]
+
+
+async def test_a_branch_needs_a_thread_and_a_turn_of_it_that_has_ended_and_is_remembered(chat: Chat) -> None:
+    await chat.say("one")
+    await chat.say("two")
+    await chat.sessions.start_thread("s", "side")
+    with pytest.raises(ThreadNotFoundError):
+        await chat.sessions.start_thread("s", "x", from_thread="unknown")
+    for from_thread, from_turn in (("default", "unknown"), ("side", "one")):
+        with pytest.raises(TurnNotFoundError):
+            await chat.sessions.start_thread("s", "x", from_thread=from_thread, from_turn=from_turn)
+    await chat.sessions.roll_back("s", "two")
+    await chat.submit("wait")
+    for from_thread, from_turn in (("default", "two"), ("default", "wait"), ("", "one")):
+        with pytest.raises(InvalidArgumentError) as refused:
+            await chat.sessions.start_thread("s", "x", from_thread=from_thread, from_turn=from_turn)
+        assert refused.value.metadata["field"] == "from_turn_id"
+    assert [each.thread_id for each in (await chat.sessions.get("s")).session.threads] == ["default", "side"]
+
+
+# -- queued inputs -------------------------------------------------------------------------------------------------------
+
+
+async def test_a_merged_input_becomes_a_part_of_the_last_queued_turn_and_its_id_another_name(chat: Chat) -> None:
+    await chat.submit("wait")
+    await chat.submit("first")
+    queued = await chat.submit("second", when_busy="merge")
+    assert queued.turn_id == "first"
+    assert (await chat.submit("second", when_busy="merge")).turn_id == "first"
+    assert (await chat.sessions.get("s")).session.turn_count == 2
+    chat.open.set()
+    async with asyncio.timeout(WAIT_S), aclosing(chat.sessions.stream("s", "second")) as events:
+        assert [event async for event in events][-1].state is TaskState.COMPLETED
+    assert Chat._questions(chat.model.requests[-1])[-2:] == ["first", "second"]
+
+
+async def test_without_a_queue_a_merged_input_waits_like_any_other(chat: Chat) -> None:
+    await chat.submit("wait")
+    queued = await chat.submit("first", when_busy="merge")
+    assert (queued.turn_id, queued.state) == ("first", TurnState.QUEUED)
+
+
+async def test_a_queued_input_can_be_replaced_until_it_starts(chat: Chat) -> None:
+    await chat.say("one")
+    await chat.submit("wait")
+    queued = await chat.submit("two")
+    changed = Message.user("")
+    changed.parts = Task.create_infer(prompt="better").messages[0].parts
+    assert await chat.sessions.replace_input("s", queued, changed) == queued
+    chat.open.set()
+    await chat.end(queued)
+    assert Chat._questions(chat.model.requests[-1]) == ["one", "wait", "better"]
+    with pytest.raises(TurnNotQueuedError):
+        await chat.sessions.replace_input("s", queued, changed)
+    with pytest.raises(InvalidArgumentError) as refused:
+        await chat.sessions.replace_input("s", queued, [])
+    assert refused.value.metadata["field"] == "messages"
+
+
+async def test_a_thread_that_is_resumed_says_what_it_waits_for(chat: Chat) -> None:
+    working = await chat.submit("wait")
+    queued = await chat.submit("two")
+    found = await chat.sessions.resume("s")
+    assert [each.turn_id for each in found.open_turns] == [working.turn_id, queued.turn_id]
+    assert (found.resumed, found.waiting_turn) == ((), None)
+    with pytest.raises(ThreadNotFoundError):
+        await chat.sessions.resume("s", thread_id="unknown")
