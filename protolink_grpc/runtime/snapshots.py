@@ -164,7 +164,7 @@ def _read_open(records: Records, head: rows.SessionHead, thread_id: str = "") ->
 def _group(
     records: Records, head: rows.SessionHead, threads: Iterable[Thread], opened: Iterable[rows.OpenTurn]
 ) -> list[ThreadRows]:
-    """Return the open turns by thread."""
+    """Return the open turns by thread, the active and the waiting ones by position."""
     found: dict[str, dict[TurnState, list[Turn]]] = {each.thread_id: {} for each in threads}
     for row in opened:
         turn = rows.turn_of(row)
@@ -175,12 +175,16 @@ def _group(
     return [
         ThreadRows(
             each,
-            tuple(found[each.thread_id].get(TurnState.ACTIVE, ())),
+            tuple(sorted(found[each.thread_id].get(TurnState.ACTIVE, ()), key=_position_of)),
             tuple(found[each.thread_id].get(TurnState.QUEUED, ())),
-            tuple(found[each.thread_id].get(TurnState.ENDED, ())),
+            tuple(sorted(found[each.thread_id].get(TurnState.ENDED, ()), key=_position_of)),
         )
         for each in threads
     ]
+
+
+def _position_of(turn: Turn) -> int:
+    return turn.position
 
 
 def _last_ended(records: Records, head: rows.SessionHead, thread_id: str, recent: Sequence[Turn]) -> Turn | None:

@@ -1,0 +1,235 @@
+"""The rules of snapshots: the status of a thread, their cost, and what they say about turns that a store has dropped."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from protolink_grpc import MemoryStore, SQLiteStore, Task
+from protolink_grpc.models.action import PolicyEffect
+from protolink_grpc.models.artifact import Artifact
+from protolink_grpc.models.lifecycle import TaskState
+from protolink_grpc.models.part import FileContent, Part
+from protolink_grpc.models.session import Thread, Turn, TurnState, WhenBusy
+from protolink_grpc.models.snapshot import Availability, Gap, ThreadStatus
+from protolink_grpc.policy import CapabilityPolicy
+from protolink_grpc.runtime.actions.tools import tool_inventory
+from protolink_grpc.runtime.admission import Submission
+from protolink_grpc.runtime.service import TaskService
+from protolink_grpc.runtime.snapshots import (
+    TaskFacts,
+    ThreadRows,
+    artifact_summary,
+    read_queue_rows,
+    read_session_rows,
+    read_thread_rows,
+    thread_status,
+)
+from protolink_grpc.storage import session_rows as rows
+from protolink_grpc.storage.port import TaskStore
+from protolink_grpc.storage.records import Records
+from protolink_grpc.tools.tool import Tool
+from protolink_grpc.tools.toolbox import Toolbox
+
+OWNER = rows.owner_of("desk", "ann")
+
+
+def turn(name: str, result: TaskState | None = None, reason: str = "") -> Turn:
+    state = TurnState.ACTIVE if result is None else TurnState.ENDED
+    return Turn(name, "default", f"task {name}", state=state, result=result, reason=reason)
+
+
+WORKS, PAUSED = TaskFacts(TaskState.WORKING), TaskFacts(TaskState.WORKING, "lunch", is_paused=True)
+ASKS = TaskFacts(TaskState.WORKING, asked=("one", "two"))
+A, B, ASKED = turn("a"), turn("b"), turn("c", TaskState.INPUT_REQUIRED)
+
+
+# -- status ----------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("thread", "facts", "status", "reason"),
+    [
+        (ThreadRows(Thread()), {}, ThreadStatus.IDLE, ""),
+        (ThreadRows(Thread(), queued=(A, B)), {}, ThreadStatus.QUEUED, "turns that wait: 2"),
+        (ThreadRows(Thread(), active=(A,)), {}, ThreadStatus.RUNNING, ""),
+        (ThreadRows(Thread(), active=(A,), queued=(B,)), {"task a": WORKS}, ThreadStatus.RUNNING, ""),
+        (ThreadRows(Thread(), active=(A,)), {"task a": PAUSED}, ThreadStatus.BLOCKED, "task task a is paused: lunch"),
+        (
+            ThreadRows(Thread(), active=(A,)),
+            {"task a": ASKS},
+            ThreadStatus.BLOCKED,
+            "task task a waits for the approval one",
+        ),
+        (ThreadRows(Thread(), active=(A, B)), {"task a": ASKS, "task b": WORKS}, ThreadStatus.RUNNING, ""),
+        (ThreadRows(Thread(), active=(A,), waiting=(ASKED,)), {"task a": WORKS}, ThreadStatus.RUNNING, ""),
+        (ThreadRows(Thread(), queued=(B,), waiting=(ASKED,)), {}, ThreadStatus.BLOCKED, "task task c waits for input"),
+        (
+            ThreadRows(Thread(), waiting=(turn("d", TaskState.AUTH_REQUIRED),)),
+            {},
+            ThreadStatus.BLOCKED,
+            "task task d waits for an authorization",
+        ),
+        (ThreadRows(Thread(), last=turn("e", TaskState.COMPLETED)), {}, ThreadStatus.COMPLETED, ""),
+        (ThreadRows(Thread(), last=turn("e", TaskState.REJECTED, "no")), {}, ThreadStatus.FAILED, "no"),
+        (ThreadRows(Thread(), last=turn("e", TaskState.CANCELED, "enough")), {}, ThreadStatus.CANCELLED, "enough"),
+        (
+            ThreadRows(Thread(), last=ASKED),
+            {"task c": TaskFacts(TaskState.CANCELED, "withdrawn")},
+            ThreadStatus.CANCELLED,
+            "withdrawn",
+        ),
+        (ThreadRows(Thread(), last=ASKED), {}, None, ""),
+    ],
+)
+def test_the_status_of_a_thread_follows_from_its_turns_and_their_tasks(
+    thread: ThreadRows, facts: dict[str, TaskFacts], status: ThreadStatus | None, reason: str
+) -> None:
+    assert thread_status(thread, facts) == (status, reason)
+
+
+# -- cost ------------------------------------------------------------------------------------------------------------------
+
+
+def add_turns(count: int) -> Callable[[Records], None]:
+    """Return a change that adds a session `s`: the first turn is that of the thread `quiet`, the others are in `default`."""
+
+    def work(records: Records) -> None:
+        records.put(rows.HEADS, rows.SessionHead(OWNER, "s", 7, count, 1, 1, turns=count))
+        records.put(rows.THREADS, rows.ThreadRow(7, "quiet", 1))
+        for number in range(1, count + 1):
+            thread = "quiet" if number == 1 else "default"
+            records.put(
+                rows.ENDED_TURNS,
+                rows.EndedTurn(
+                    *(7, f"turn {number}", thread, f"task {number}", 0, TaskState.COMPLETED, "", number, 1, 2),
+                    when_busy=WhenBusy.ENQUEUE,
+                ),
+            )
+
+    return work
+
+
+async def steps_of(path: Path, turns: int, read: Callable[[Records], Any]) -> int:
+    """Return the number of SQLite's instructions of a query on a session with so many turns."""
+    store = SQLiteStore(path)
+    await store.open()
+    try:
+        await store.change(add_turns(turns))
+        steps = 0
+
+        def count() -> int:
+            nonlocal steps
+            steps += 1
+            return 0
+
+        def query(records: Any) -> None:
+            records._db.set_progress_handler(count, 1)
+            try:
+                read(records)
+            finally:
+                records._db.set_progress_handler(None, 1)
+
+        await store.view(query)
+        return steps
+    finally:
+        await store.close()
+
+
+READS = {
+    "session": lambda records: read_session_rows(records, OWNER, "s", durable=True),
+    "thread": lambda records: read_thread_rows(records, OWNER, "s", "default", durable=True),
+    "quiet thread": lambda records: read_thread_rows(records, OWNER, "s", "quiet", durable=True),
+    "queue": lambda records: read_queue_rows(records, OWNER, "s", ""),
+}
+
+
+@pytest.mark.parametrize("read", READS)
+async def test_ten_thousand_turns_cost_a_snapshot_no_more_steps_of_the_database_than_a_hundred(
+    tmp_path: Path, read: str
+) -> None:
+    few = await steps_of(tmp_path / "few.db", 100, READS[read])
+    many = await steps_of(tmp_path / "many.db", 10_000, READS[read])
+    assert few <= many <= few * 1.05
+
+
+# -- dropped turns ---------------------------------------------------------------------------------------------------------
+
+
+async def handle(task: Task, run: Any) -> Task:
+    if task.messages[-1].text == "ask":
+        return task.require_input("what?")
+    return task.complete("done")
+
+
+async def tell(store: TaskStore, *texts: str, thread: str = "default") -> TaskService:
+    """Start a service and run these turns, one after the other."""
+    service = TaskService("desk", store, handle)
+    await service.start()
+    await service.sessions.start_thread("ann", "s", "side")
+    for text in texts:
+        given = Submission.of(Task.create(text))
+        made = await service.sessions.submit(given, "ann", "s", thread_id=thread)
+        async for _ in service.sessions.stream("ann", "s", made.turn_id):
+            pass
+    return service
+
+
+async def test_turns_that_a_memory_store_has_dropped_are_a_gap() -> None:
+    service = await tell(MemoryStore(max_tasks=3), *["say"] * 8)
+    try:
+        found = await service.snapshots.session("ann", "s")
+        kept = len(found.recent_turns)
+        assert 0 < kept < 8
+        assert Gap("recent_turns", Availability.UNKNOWN, f"{8 - kept} turns are lost") in found.gaps
+        for name in ("default", "side"):
+            thread = await service.snapshots.thread("ann", "s", name)
+            assert "recent_turns" in [each.part for each in thread.gaps]
+    finally:
+        await service.stop()
+
+
+async def test_a_store_that_drops_nothing_has_no_gaps_of_turns(tmp_path: Path) -> None:
+    service = await tell(SQLiteStore(tmp_path / "tasks.db"), *["say"] * 3)
+    try:
+        found = await service.snapshots.session("ann", "s")
+        thread = await service.snapshots.thread("ann", "s", "side")
+        assert {each.availability for each in (*found.gaps, *thread.gaps)} == {Availability.UNAVAILABLE}
+    finally:
+        await service.stop()
+
+
+# -- values ----------------------------------------------------------------------------------------------------------------
+
+
+def test_the_size_of_an_artifact_is_that_of_its_contents() -> None:
+    parts = [Part.text("abc"), Part("file", FileContent(b"12345")), Part("json", {"a": 1}), Part("text", None)]
+    found = artifact_summary("task", Artifact(parts=parts))
+    assert (found.part_count, found.size, found.preview) == (4, 3 + 5 + len('{"a":1}'), "abc")
+
+
+def work() -> str:
+    """Work."""
+    return "done"
+
+
+def test_an_effect_that_depends_on_the_call_is_unset_and_a_gap() -> None:
+    box = Toolbox()
+    box.add(Tool.from_callable(work, name="built", action_builder=lambda *_: None))
+    box.add(Tool.from_callable(work, name="denied", capabilities=["x"]))
+    found = tool_inventory(box, CapabilityPolicy({"x": "deny"}), "ann", frozenset())
+    assert [(each.tool.name, each.tool.effect) for each in found.tools] == [
+        ("built", None),
+        ("denied", PolicyEffect.DENY),
+    ]
+    assert [(each.part, each.availability) for each in found.gaps] == [("tools.effect", Availability.UNKNOWN)]
+
+
+def test_a_rule_with_scopes_allows_only_callers_that_have_them() -> None:
+    box = Toolbox()
+    box.add(Tool.from_callable(work, name="pay", capabilities=["pay"]))
+    policy = CapabilityPolicy({"pay": {"effect": "allow", "scopes": ["money"]}})
+    for scopes, effect in ((frozenset[str](), PolicyEffect.DENY), (frozenset({"money"}), PolicyEffect.ALLOW)):
+        (entry,) = tool_inventory(box, policy, "ann", scopes).tools
+        assert entry.tool.effect is effect
