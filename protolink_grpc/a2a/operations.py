@@ -13,6 +13,7 @@ from typing import Any
 
 from protolink_grpc.a2a.agent_cards import AgentCards
 from protolink_grpc.a2a.approvals import DECISION_TYPE, answer_check, find_decision, may_not_answer, read_updates
+from protolink_grpc.a2a.attempts import find_attempt, shown_id
 from protolink_grpc.a2a.content import PART_MEDIA_TYPE
 from protolink_grpc.a2a.listing import check_history_length, page_of
 from protolink_grpc.a2a.negotiation import check_media_types, owner_of_request, require_id
@@ -37,7 +38,11 @@ from protolink_grpc.auth.rules import Admission
 from protolink_grpc.errors import (
     ApprovalNotFoundError,
     InvalidArgumentError,
+    PushNotSupportedError,
     TaskAlreadyRunningError,
+    TaskFinishedError,
+    TaskNotCancelableError,
+    TaskNotFoundError,
     UnsupportedOperationError,
 )
 from protolink_grpc.models.card import AgentCard
@@ -51,7 +56,7 @@ from protolink_grpc.models.watch import StopAt
 from protolink_grpc.runtime.actions.approvals import Approvals
 from protolink_grpc.runtime.admission import Submission, Turn
 from protolink_grpc.runtime.service import TaskService
-from protolink_grpc.wire.events import replay, sequence_of, settles
+from protolink_grpc.wire.events import is_final, replay, sequence_of, settles
 
 SET_PUSH = "/lf.a2a.v1.A2AService/CreateTaskPushNotificationConfig"
 SET_PUSH_V03 = "/a2a.v1.A2AService/CreateTaskPushNotificationConfig"
@@ -199,12 +204,13 @@ class Operations:
         if after:
             fold = await self._service.get(task_id, owner)
             after = fold.sequence
+            task_id = shown_id(fold)
             yield [view_of(fold, may_answer, history=params.history_length)]
             if fold.is_settled and await self._has_ended(turn, owner, after):
                 return
         updates = Updates(task_id, fold.session_id, may_answer, after)
         held: list[Update] | None = [] if self.options.message_replies and not after else None
-        watch = self._service.watch(task_id, owner, after=after, stop_at=StopAt.INTERRUPTED)
+        watch = self._service.watch(turn.task_id, owner, after=after, stop_at=StopAt.INTERRUPTED)
         async with aclosing(watch) as batches:
             async for frames in batches:
                 shown: list[Update] = []
@@ -213,18 +219,18 @@ class Operations:
                     updates = Updates(task_id, fold.session_id, may_answer, fold.sequence)
                     shown.append(view_of(fold, may_answer, history=params.history_length))
                     frames = frames[1:]  # noqa: PLW2901 -- the first frame is already in the view
-                shown += await self._read_updates(updates, frames, task_id)
+                shown += await self._read_updates(updates, frames, turn.task_id)
                 _mark_end(shown, updates)
                 if held is not None:
                     held += shown
                     if not all(map(_is_plain_work, shown)):
-                        shown, held = await self._choose_reply(task_id, owner, held), None
+                        shown, held = await self._choose_reply(turn.task_id, owner, held), None
                 if held is None and shown:
                     yield shown
                 if updates.waits_for_approval:
                     break
         if held:
-            yield await self._choose_reply(task_id, owner, held)
+            yield await self._choose_reply(turn.task_id, owner, held)
 
     async def _read_updates(self, updates: Updates, frames: Sequence[bytes], task_id: str) -> list[Update]:
         """Return the updates of these events. A message is held back for the next event only if the log has that event already."""
@@ -288,7 +294,8 @@ class Operations:
         )
         if not params.task_id:
             return submission, None
-        fold = await self._service.get(params.task_id, owner)
+        fold = await find_attempt(self._service, params.task_id, owner)
+        submission.task_id = fold.task_id
         if request_id and (known := await self._service.turn_of(request_id, owner)) is not None:
             return submission, known  # a repeated request: its message was processed already
         if params.context_id and params.context_id != fold.session_id:
@@ -297,6 +304,14 @@ class Operations:
             )
         if fold.pending_approvals and not fold.is_settled:
             return submission, await self._answer_approval(caller, fold, message, owner)
+        if fold.is_terminal:
+            raise TaskFinishedError(
+                f"task {params.task_id} is {fold.state}; send a new task instead",
+                task_id=params.task_id,
+                state=str(fold.state),
+            )
+        if params.push is not None and params.task_id != fold.task_id:
+            raise PushNotSupportedError("a retry of a task has no push notifications")
         if message.id in fold.message_ids:
             # Some clients use the same id for another message. Ids in a log are unique, so the client's id goes into the metadata.
             own = dict(message.metadata or {})
@@ -334,7 +349,7 @@ class Operations:
     async def get(self, caller: CallerInfo, tenant: str, task_id: str, history_length: int | None = None) -> TaskView:
         """Return the current state of a task. Raises TaskNotFoundError if it is unknown or belongs to another caller."""
         owner = owner_of_request(caller, tenant, self.options)
-        fold = await self._service.get(require_id(task_id), owner)
+        fold = await find_attempt(self._service, task_id, owner)
         return view_of(fold, answer_check(self._approvals, owner), history=check_history_length(history_length))
 
     async def list_tasks(self, caller: CallerInfo, params: ListParams) -> TaskViewPage:
@@ -361,23 +376,38 @@ class Operations:
         owner = owner_of_request(caller, tenant, self.options)
         may_answer = answer_check(self._approvals, owner)
         if after is None:
-            fold = await self._service.get(require_id(task_id), owner)
+            fold = await find_attempt(self._service, task_id, owner)
             if fold.state in TERMINAL:
                 raise UnsupportedOperationError(f"task {task_id} has ended as {fold.state}", task_id=task_id)
             # The view and its sequence are from the same state, so the watch continues exactly after the snapshot.
             snapshot, session_id, after = view_of(fold, may_answer, history=None), fold.session_id, fold.sequence
+            log_id = fold.task_id
             yield [snapshot]
         else:
-            # The head is enough for the owner and the session; the log is read once, by the watch.
-            head = await self._service.head(require_id(task_id), owner)
-            session_id = head.session_id
-            if after <= head.sequence:
+            log_id, session_id, after, last = await self._find_position(require_id(task_id), owner, after)
+            if after <= last:
                 yield []  # starts the response at once, even if the task has no new events
+            if after and await self._has_end_at(log_id, after):
+                return  # what follows is a retry, which is another task
         updates = Updates(task_id, session_id, may_answer, after)
-        async with aclosing(self._service.watch(task_id, owner, after=after)) as batches:
+        async with aclosing(self._service.watch(log_id, owner, after=after, first_end=True)) as batches:
             async for frames in batches:
-                if shown := await self._read_updates(updates, frames, task_id):
+                if shown := await self._read_updates(updates, frames, log_id):
                     yield shown
+
+    async def _find_position(self, task_id: str, owner: str, after: int) -> tuple[str, str, int, int]:
+        """Return the ids of log and session for an id that A2A shows, `after` within the attempt, and the last sequence."""
+        try:
+            # The head is enough for the owner and the session; the log is read once, by the watch.
+            head = await self._service.head(task_id, owner)
+            return task_id, head.session_id, after, head.sequence
+        except TaskNotFoundError:
+            fold = await find_attempt(self._service, task_id, owner)
+            return fold.task_id, fold.session_id, max(after, fold.turn_sequence), fold.sequence
+
+    async def _has_end_at(self, task_id: str, sequence: int) -> bool:
+        frames = await self._service.read_log(task_id, sequence - 1, 1)
+        return bool(frames) and is_final(frames[0])
 
     # -- canceling --------------------------------------------------------------------------------------------------------
 
@@ -392,8 +422,17 @@ class Operations:
         """
         owner = owner_of_request(caller, tenant, self.options)
         reason = (metadata or {}).get("reason")
-        fold = await self._service.cancel(
-            require_id(task_id), owner, reason=reason if isinstance(reason, str) else "", metadata=metadata or {}
+        attempt = await find_attempt(self._service, task_id, owner)
+        if attempt.is_terminal and attempt.state is not TaskState.CANCELED:
+            raise TaskNotCancelableError(
+                f"task {task_id} is {attempt.state}", task_id=task_id, state=str(attempt.state)
+            )
+        fold = (
+            attempt
+            if attempt.is_terminal
+            else await self._service.cancel(
+                attempt.task_id, owner, reason=reason if isinstance(reason, str) else "", metadata=metadata or {}
+            )
         )
         view = view_of(fold, answer_check(self._approvals, owner), history=None)
         await self.push.flush(task_id)

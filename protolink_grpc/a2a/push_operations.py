@@ -4,6 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 from protolink_grpc.a2a.approvals import answer_check, read_updates
+from protolink_grpc.a2a.attempts import find_attempt
 from protolink_grpc.a2a.json_codec import update_json
 from protolink_grpc.a2a.listing import parse_page_token
 from protolink_grpc.a2a.negotiation import owner_of_request, require_id
@@ -17,6 +18,7 @@ from protolink_grpc.models.push_config import PushConfig
 from protolink_grpc.net.page_tokens import token_from_cursor
 from protolink_grpc.runtime.actions.approvals import Approvals
 from protolink_grpc.runtime.service import TaskService
+from protolink_grpc.wire.events import is_retry
 
 FLUSH_S = 1.0
 """How long a blocking response waits for due notifications, in seconds at most."""
@@ -127,11 +129,17 @@ class PushOperations:
         frames = await self._service.read_log(task_id, after, PIECE)
         if not frames:
             return NotificationBatch((), after)
+        frames = _before_retry(frames)
+        if not frames:
+            # The webhook is of the task of A2A that has ended. Its row stays at this position, so it never gets further.
+            raise TaskNotFoundError(f"task {task_id} was retried, and a retry is another task", task_id=task_id)
         head = await self._service.head(task_id, owner)
         may_answer = answer_check(self._approvals, owner)
         converter = Updates(task_id, head.session_id, may_answer, after)
         updates, sequence = await read_updates(self._service, converter, frames), after + len(frames)
-        while converter.holds_message and (frames := await self._service.read_log(task_id, sequence, PIECE)):
+        while converter.holds_message and (
+            frames := _before_retry(await self._service.read_log(task_id, sequence, PIECE))
+        ):
             updates += await read_updates(self._service, converter, frames)
             sequence += len(frames)
         updates += converter.release_message()
@@ -139,8 +147,13 @@ class PushOperations:
             return NotificationBatch((), sequence)
         if version == V03:
             # A v0.3 notification is the whole current task, so one is enough, also for the events after this piece.
-            fold = await self._service.get(task_id, owner)
+            fold = await find_attempt(self._service, task_id, owner)
             sequence = max(sequence, fold.sequence)
             body = push_body_v03(view_of(fold, may_answer, history=None))
             return NotificationBatch([(sequence, to_json(body).encode())], sequence)
         return NotificationBatch([(each.sequence, to_json(update_json(each)).encode()) for each in updates], sequence)
+
+
+def _before_retry(frames: list[bytes]) -> list[bytes]:
+    """Return the events before the first one that begins a retry."""
+    return frames[: next((index for index, frame in enumerate(frames) if is_retry(frame)), len(frames))]

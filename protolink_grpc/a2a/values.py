@@ -22,6 +22,9 @@ OWN_KEY = "plgrpc"
 TASK_METADATA = "task_metadata"
 """Key below `OWN_KEY` in an update: the changed keys of the task's metadata, with null for removed keys."""
 
+RETRY_OF = "retry_of"
+"""Key below `OWN_KEY` in a task that is the retry of another one: the id of the first attempt."""
+
 A2A_KEY = "a2a"
 """Key in the metadata of our tasks, messages, parts and artifacts for A2A values that the models have no field for."""
 

@@ -12,9 +12,11 @@ from plgrpc.v1 import event_pb2 as pb
 from plgrpc.v1 import task_pb2
 from plgrpc.v1.agent_service_pb2 import SubscribeTaskResponse
 
+from protolink_grpc.a2a.attempts import shown_id
 from protolink_grpc.a2a.values import (
     A2A_KEY,
     OWN_KEY,
+    RETRY_OF,
     TASK_METADATA,
     ArtifactUpdate,
     MessageReply,
@@ -63,15 +65,22 @@ def view_of(fold: TaskFold, may_answer: MayAnswer, *, history: int | None, artif
         history: Maximum number of messages to show, the newest ones; None means all, 0 omits the field.
     """
     status, shown = _status_of(fold, may_answer)
+    metadata, task_id = visible(fold.metadata), shown_id(fold)
+    if task_id != fold.task_id:
+        metadata = {**metadata, OWN_KEY: {**_object(metadata.get(OWN_KEY)), RETRY_OF: fold.task_id}}
     return TaskView(
-        fold.task_id,
+        task_id,
         fold.session_id,
         status,
         _history(fold.messages, len(fold.messages) - shown, history),
         list(fold.artifacts) if artifacts and fold.artifacts else None,
-        visible(fold.metadata),
+        metadata,
         fold.sequence,
     )
+
+
+def _object(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
 
 
 def _history(messages: list[Message], end: int, most: int | None) -> list[Message] | None:

@@ -70,6 +70,7 @@ class TaskControls:
         pause: The request for a pause that has not ended; None if there is none.
         is_paused: The run waits because of it.
         retries: Number of retries.
+        retried_at: Sequences of the retries, oldest first.
     """
 
     description: TaskDescription | None = None
@@ -79,6 +80,7 @@ class TaskControls:
     pause: TaskPauseRequested | None = None
     is_paused: bool = False
     retries: int = 0
+    retried_at: list[int] = field(default_factory=list)
 
 
 class TaskFold:
@@ -405,7 +407,9 @@ class TaskFold:
         controls.pause, controls.is_paused = None, False
 
     def _retry(self, payload: TaskRetried) -> None:
-        self.set_controls().retries = payload.retry
+        controls = self.set_controls()
+        controls.retries = payload.retry
+        controls.retried_at.append(self.sequence)
         messages, artifacts = self.input_end
         for message in self.messages[messages:]:
             self.message_ids.discard(message.id)

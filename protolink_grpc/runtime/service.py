@@ -555,6 +555,7 @@ class TaskService:
         stop_at: StopAt = StopAt.TERMINAL,
         deltas: bool = False,
         positions: bool = False,
+        first_end: bool = False,
     ) -> AsyncGenerator[list[bytes], None]:
         """Yield framed events after a position, ascending without gaps: first the stored events, then new ones.
 
@@ -562,6 +563,8 @@ class TaskService:
             deltas: Yield live text too: first the text so far of unfinished model calls, then new text. Only runs of this
                 process have live text.
             positions: End a batch with the frame of a WatchPosition where watch.proto requires one.
+            first_end: Stop at the first end of the task after the position. Otherwise an end that a retry had followed when the
+                watch began does not count.
 
         Yields:
             Batches, shape [k], 1 <= k <= `Limits.batch_events`, then the frame of a position. An event is yielded only after
@@ -589,7 +592,9 @@ class TaskService:
             run = self._tasks.runs.get(task_id)
             if run is not None and stop_at is not StopAt.CURRENT:
                 self._keep_for_reader(run)
-            return ReadStart(task_id, after, head.sequence if positions else None, known=head.sequence)
+            return ReadStart(
+                task_id, after, head.sequence if positions else None, known=0 if first_end else head.sequence
+            )
 
         return self._watching.batches(find_start, stop_at, deltas=deltas)
 

@@ -441,6 +441,14 @@ def asked_in(frame: bytes) -> str:
     return event.approval_required.approval_id if event.WhichOneof("payload") == "approval_required" else ""
 
 
+_RETRIED_TAG: Final = _PAYLOAD_TAGS[ev.TaskRetried]
+
+
+def is_retry(frame: bytes) -> bool:
+    """Return whether an event begins a retry of its task."""
+    return _RETRIED_TAG in frame and unframe(frame).WhichOneof("payload") == "task_retried"  # as in `turn_of_call`
+
+
 def sequence_of(frame: bytes) -> int:
     """Return the position of an event in its log."""
     return unframe(frame).sequence
