@@ -163,6 +163,32 @@ func Example_sessions() {
 	}
 }
 
+func Example_tasks() {
+	ctx, client := context.Background(), dialed()
+	tasks := client.Tasks()
+	draft, err := tasks.Create(ctx, &pb.CreateTaskRequest{
+		Input:       plgrpc.Text("Check the figures"),
+		Description: &pb.TaskDescription{Title: "Review", Assignee: "Ada"},
+	})
+	if err != nil {
+		panic(err)
+	}
+	fmt.Println(draft.GetStatus())                                         // TASK_STATUS_DRAFT
+	if _, err := tasks.StartExternal(ctx, draft.GetTaskId()); err != nil { // the work is done by a person
+		panic(err)
+	}
+	done, err := tasks.Complete(ctx, &pb.CompleteTaskRequest{TaskId: draft.GetTaskId(), Messages: plgrpc.Text("They add up").GetMessages()})
+	if err != nil {
+		panic(err)
+	}
+	fmt.Println(done.GetStatus()) // TASK_STATUS_COMPLETED
+	tools, err := client.Snapshots().Tools(ctx)
+	if err != nil {
+		panic(err)
+	}
+	fmt.Println(len(tools.GetTools()))
+}
+
 func Example_approvals() {
 	ctx, client := context.Background(), dialed()
 	for approval, err := range client.WatchApprovals(ctx, "") { // of all tasks

@@ -3,6 +3,7 @@ package plgrpc
 import (
 	"cmp"
 	"context"
+	"io"
 	"iter"
 
 	pb "github.com/protolink-grpc/protolink-grpc/gen/go/plgrpc/v1"
@@ -50,8 +51,18 @@ func (s *Sessions) List(ctx context.Context, request *pb.ListSessionsRequest) it
 	})
 }
 
-// StartThread starts a thread with an empty conversation, or returns the existing one with that id unchanged. An empty id creates an id.
-// The session is created if necessary.
+// Delete deletes a session with its threads, turns and tasks, the logs of these tasks, and the stored state of the agent for the session.
+// Open turns are canceled first. It fails with [ErrSessionNotFound], also for a repetition after a response that got lost, and with
+// [ErrThreadBusy] if a run does not stop in time: repeat the call then.
+func (s *Sessions) Delete(ctx context.Context, sessionID string) (*pb.DeleteSessionResponse, error) {
+	return unary(ctx, s.client.channel, s.service.DeleteSession, &pb.DeleteSessionRequest{SessionId: sessionID})
+}
+
+// StartThread starts a thread, or returns the existing one with that id unchanged. An empty id creates an id. The session is created if
+// necessary.
+//
+// The conversation of the thread is empty, or with FromThreadId that of another thread, up to and with the turn FromTurnId; without it,
+// up to the last turn that has ended. StartThread fails with [ErrThreadNotFound] or [ErrTurnNotFound] if there is no such thread or turn.
 func (s *Sessions) StartThread(ctx context.Context, request *pb.StartThreadRequest) (*pb.Thread, error) {
 	request = copyOf(request)
 	request.ThreadId = cmp.Or(request.ThreadId, newID())
@@ -143,6 +154,30 @@ func (s *Sessions) Remove(ctx context.Context, sessionID, turnID string) (*pb.Tu
 	return response.GetTurn(), err
 }
 
+// ReplaceInput replaces the messages of a queued turn by those of the input, whose other fields are ignored. It fails as
+// [Sessions.Promote] does.
+func (s *Sessions) ReplaceInput(ctx context.Context, sessionID, turnID string, input *pb.TaskInput) (*pb.Turn, error) {
+	request := &pb.UpdateQueuedTurnRequest{SessionId: sessionID, TurnId: turnID, Messages: input.GetMessages()}
+	response, err := unary(ctx, s.client.channel, s.service.UpdateQueuedTurn, request)
+	return response.GetTurn(), err
+}
+
+// RollBack takes a turn and all later ones out of the conversation of their thread, and returns the thread. Active turns among them are
+// canceled. Nothing is deleted: Turn.RolledBack marks them. Repeating the call changes nothing.
+//
+// It fails with [ErrSessionNotFound] or [ErrTurnNotFound], and with [ErrInvalidArgument] for a turn that waits in the queue.
+func (s *Sessions) RollBack(ctx context.Context, sessionID, turnID, reason string) (*pb.Thread, error) {
+	request := &pb.RollbackThreadRequest{SessionId: sessionID, TurnId: turnID, Reason: reason}
+	response, err := unary(ctx, s.client.channel, s.service.RollbackThread, request)
+	return response.GetThread(), err
+}
+
+// Resume ends the pauses of the active turns of a thread, and returns what the thread still waits for. A thread continues by itself
+// after a restart of the agent. It fails with [ErrSessionNotFound] or [ErrThreadNotFound].
+func (s *Sessions) Resume(ctx context.Context, request *pb.ResumeThreadRequest) (*pb.ResumeThreadResponse, error) {
+	return unary(ctx, s.client.channel, s.service.ResumeThread, request)
+}
+
 // SessionItem is an event of the session itself, or of one of its tasks. One of the two is set.
 type SessionItem struct {
 	Position     int64 // among all events of the session and of its tasks, from 1
@@ -175,6 +210,41 @@ func (s *Sessions) Subscribe(ctx context.Context, sessionID string, after int64)
 		})
 		if err != nil {
 			yield(SessionItem{}, err)
+		}
+	}
+}
+
+// RuntimeEvents yields the facts of [Sessions.Subscribe] as events of the Agent Runtime contract, after request.AfterSequence (0: from
+// the beginning). Sequences ascend, with gaps. With StopAtEnd the stream ends after the last event that exists at the time of the call;
+// otherwise it ends as Subscribe does. It resumes after interruptions: no event is delivered twice, and none is lost.
+func (s *Sessions) RuntimeEvents(ctx context.Context, request *pb.StreamRuntimeEventsRequest) iter.Seq2[*pb.RuntimeEvent, error] {
+	return func(yield func(*pb.RuntimeEvent, error) bool) {
+		next := copyOf(request)
+		err := s.client.persist(ctx, func(ctx context.Context, this *attempt) error {
+			this.request = next
+			stream, err := s.service.StreamRuntimeEvents(ctx, next)
+			err = listen(this, stream, err, func(response *pb.StreamRuntimeEventsResponse) error {
+				for _, event := range response.GetEvents() {
+					if err := ctx.Err(); err != nil {
+						return err
+					}
+					if event.GetSequence() <= next.AfterSequence {
+						continue
+					}
+					next.AfterSequence, this.news = event.GetSequence(), true
+					if !yield(event, nil) {
+						return errStopped
+					}
+				}
+				return nil
+			})
+			if err == io.EOF && next.StopAtEnd {
+				return nil
+			}
+			return err
+		})
+		if err != nil {
+			yield(nil, err)
 		}
 	}
 }

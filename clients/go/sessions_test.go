@@ -25,6 +25,7 @@ type sessionScript struct {
 	requests []proto.Message
 	streams  []func(grpc.ServerStreamingServer[pb.StreamTurnResponse]) error
 	sessions []func(grpc.ServerStreamingServer[pb.SubscribeSessionResponse]) error
+	runtime  []func(grpc.ServerStreamingServer[pb.StreamRuntimeEventsResponse]) error
 }
 
 // note keeps a request. It fails while answers get lost.
@@ -103,6 +104,31 @@ func (s *sessionScript) SubscribeSession(
 	return this(stream)
 }
 
+func (s *sessionScript) DeleteSession(_ context.Context, r *pb.DeleteSessionRequest) (*pb.DeleteSessionResponse, error) {
+	return &pb.DeleteSessionResponse{TurnCount: 3}, s.note(r)
+}
+
+func (s *sessionScript) UpdateQueuedTurn(_ context.Context, r *pb.UpdateQueuedTurnRequest) (*pb.UpdateQueuedTurnResponse, error) {
+	return &pb.UpdateQueuedTurnResponse{Turn: &pb.Turn{TurnId: r.GetTurnId()}}, s.note(r)
+}
+
+func (s *sessionScript) RollbackThread(_ context.Context, r *pb.RollbackThreadRequest) (*pb.RollbackThreadResponse, error) {
+	return &pb.RollbackThreadResponse{Thread: &pb.Thread{RollbackCount: 1}}, s.note(r)
+}
+
+func (s *sessionScript) ResumeThread(_ context.Context, r *pb.ResumeThreadRequest) (*pb.ResumeThreadResponse, error) {
+	return &pb.ResumeThreadResponse{Resumed: []*pb.Turn{{TurnId: "a"}}}, s.note(r)
+}
+
+func (s *sessionScript) StreamRuntimeEvents(
+	r *pb.StreamRuntimeEventsRequest, stream grpc.ServerStreamingServer[pb.StreamRuntimeEventsResponse],
+) error {
+	_ = s.note(proto.CloneOf(r))
+	this := s.runtime[0]
+	s.runtime = s.runtime[1:]
+	return this(stream)
+}
+
 func serveSessions(t *testing.T) (*sessionScript, *Sessions) {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -134,6 +160,20 @@ func turnOf(err error, sequences ...int64) func(grpc.ServerStreamingServer[pb.St
 func sessionOf(err error, segments ...*pb.SessionSegment) func(grpc.ServerStreamingServer[pb.SubscribeSessionResponse]) error {
 	return func(stream grpc.ServerStreamingServer[pb.SubscribeSessionResponse]) error {
 		if sent := stream.Send(&pb.SubscribeSessionResponse{Segments: segments}); sent != nil {
+			return sent
+		}
+		return err
+	}
+}
+
+// runtimeEvents is a stream that sends events of the Agent Runtime contract, and ends with err.
+func runtimeEvents(err error, sequences ...int64) func(grpc.ServerStreamingServer[pb.StreamRuntimeEventsResponse]) error {
+	return func(stream grpc.ServerStreamingServer[pb.StreamRuntimeEventsResponse]) error {
+		response := &pb.StreamRuntimeEventsResponse{}
+		for _, sequence := range sequences {
+			response.Events = append(response.Events, &pb.RuntimeEvent{Sequence: sequence})
+		}
+		if sent := stream.Send(response); sent != nil {
 			return sent
 		}
 		return err
@@ -242,6 +282,70 @@ func TestCallsAboutTurnsReturnTurnsOrReasons(t *testing.T) {
 	page, err := chat.Get(t.Context(), &pb.GetSessionRequest{SessionId: "s"})
 	if err != nil || page.GetNextPageToken() != "earlier" {
 		t.Errorf("got %v, %v", page, err)
+	}
+}
+
+func TestCallsAboutThreadsReturnWhatTheyChanged(t *testing.T) {
+	t.Parallel()
+	s, chat := serveSessions(t)
+	replaced, err := chat.ReplaceInput(t.Context(), "s", "a", Text("another"))
+	if err != nil || replaced.GetTurnId() != "a" {
+		t.Errorf("replaced %v, %v", replaced, err)
+	}
+	if messages := s.requests[0].(*pb.UpdateQueuedTurnRequest).GetMessages(); len(messages) != 1 || TextOf(messages[0].GetParts()) != "another" {
+		t.Errorf("sent %v", messages)
+	}
+	s.lost = 1
+	thread, err := chat.RollBack(t.Context(), "s", "a", "wrong")
+	if err != nil || thread.GetRollbackCount() != 1 || !proto.Equal(s.requests[1], s.requests[2]) {
+		t.Errorf("rolled back %v, %v", thread, err)
+	}
+	resumed, err := chat.Resume(t.Context(), &pb.ResumeThreadRequest{SessionId: "s"})
+	if err != nil || len(resumed.GetResumed()) != 1 {
+		t.Errorf("resumed %v, %v", resumed, err)
+	}
+	branch := &pb.StartThreadRequest{SessionId: "s", FromThreadId: "default", FromTurnId: "a"}
+	if _, err := chat.StartThread(t.Context(), branch); err != nil {
+		t.Error(err)
+	}
+	if sent := s.requests[4].(*pb.StartThreadRequest); sent.GetFromThreadId() != "default" || sent.GetFromTurnId() != "a" {
+		t.Errorf("sent %v", sent)
+	}
+	deleted, err := chat.Delete(t.Context(), "s")
+	if err != nil || deleted.GetTurnCount() != 3 {
+		t.Errorf("deleted %v, %v", deleted, err)
+	}
+}
+
+func TestTheStreamOfRuntimeEventsResumesAfterItsLastSequence(t *testing.T) {
+	t.Parallel()
+	for _, stopAtEnd := range []bool{false, true} {
+		s, chat := serveSessions(t)
+		s.runtime = append(s.runtime, runtimeEvents(cut), runtimeEvents(cut, 16, 17), runtimeEvents(cut, 17, 32))
+		if !stopAtEnd {
+			s.runtime = append(s.runtime, runtimeEvents(nil)) // ends too early
+		}
+		s.runtime = append(s.runtime, runtimeEvents(nil, 48))
+		request := &pb.StreamRuntimeEventsRequest{SessionId: "s", AfterSequence: 3, StopAtEnd: stopAtEnd}
+		var sequences []int64
+		for event, err := range chat.RuntimeEvents(t.Context(), request) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			if sequences = append(sequences, event.GetSequence()); event.GetSequence() == 48 && !stopAtEnd {
+				break
+			}
+		}
+		if !slices.Equal(sequences, []int64{16, 17, 32, 48}) || len(s.runtime) != 0 {
+			t.Errorf("read %v, %d streams are left", sequences, len(s.runtime))
+		}
+		var after []int64
+		for _, sent := range s.requests {
+			after = append(after, sent.(*pb.StreamRuntimeEventsRequest).GetAfterSequence())
+		}
+		if !slices.Equal(after[:4], []int64{3, 3, 17, 32}) || request.GetAfterSequence() != 3 {
+			t.Errorf("requested the events after %v", after)
+		}
 	}
 }
 
