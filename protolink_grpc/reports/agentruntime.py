@@ -82,7 +82,9 @@ class AgentRuntimeView:
         """Convert an event, and the turn's begin and end, which are computed from it."""
         source, payload = _source_of(event), event.payload
         turn_id = f"{event.task_id}/turn/{self._turn_count}"
-        if isinstance(payload, ev.TaskSubmitted) or (_is_from_sender(payload) and self._turn_count and not self._turns):
+        if isinstance(payload, ev.TaskSubmitted | ev.TaskRetried) or (
+            _is_from_sender(payload) and self._turn_count and not self._turns
+        ):
             self._turn_count += 1
             turn_id = f"{event.task_id}/turn/{self._turn_count}"
             thread_id = payload.thread_id if isinstance(payload, ev.TaskSubmitted) else self._thread_of(event.task_id)
@@ -105,7 +107,12 @@ class AgentRuntimeView:
         for kind, more in task.records(event):
             yield source, kind, {"threadId": task.thread_id, "turnId": task.turn_id} | _ids_of_run(task, event) | more
         if event.state in TERMINAL and task.turn_id not in self._turns:
-            self._tasks.pop(event.task_id)
+            self._forget(event.task_id)
+
+    def _forget(self, task_id: str) -> None:
+        """Drop the state of an ended task, if there are others. A retry begins with a new one."""
+        if self._session_id:
+            self._tasks.pop(task_id, None)
 
     # -- The session -----------------------------------------------------------------------------------------------------
 
@@ -200,7 +207,7 @@ class AgentRuntimeView:
             del self._turns[ended.turn_id]
             self._submissions.pop(ended.turn_id, None)
             if ended.result in TERMINAL:
-                self._tasks.pop(turn.task_id, None)
+                self._forget(turn.task_id)
 
 
 def _turn_end(ended: ses.TurnEnded, failure: Failure | None) -> tuple[str, Record]:

@@ -87,10 +87,11 @@ class TaskRecords:
     models: dict[str, _ModelCall] = field(default_factory=dict)
     """The model calls that have not ended."""
     requests: Counter[str] = field(default_factory=Counter)
-    """The number of requests of each model call."""
+    """The number of requests of each model call since the last retry of the task."""
     is_turn_started: bool = False
     is_attempt_open: bool = False
     is_canceling: bool = False
+    retry: int = 0
     _references: References = field(default_factory=References)
 
     def begin_turn(self, thread_id: str, turn_id: str) -> None:
@@ -331,7 +332,8 @@ def _map_resumed(_: TaskRecords, event: RunEvent, resumed: ev.TaskResumed) -> Ma
 
 
 def _map_retried(task: TaskRecords, event: RunEvent, retried: ev.TaskRetried) -> Mapped:
-    task.is_canceling = False
+    task.is_canceling, task.retry = False, retried.retry
+    task.requests.clear()
     payload = {"status": "retrying", "statusReason": retried.reason, "requestedBy": retried.requested_by}
     yield (
         "task.retrying",
@@ -560,7 +562,8 @@ def _map_call_started(task: TaskRecords, event: RunEvent, call: ev.LlmCallStarte
         )
     task.requests[call.call_id] += 1
     number = task.requests[call.call_id]
-    request_id = call.call_id if number == 1 else f"{call.call_id}/{number}"
+    request_id = f"{call.call_id}/retry/{task.retry}" if task.retry else call.call_id
+    request_id = request_id if number == 1 else f"{request_id}/{number}"
     request = task.models[call.call_id] = _ModelCall(request_id, call, event.run_id)
     model = {"provider": call.provider or UNKNOWN, "model": call.model or UNKNOWN}
     payload = model | {"attempt": call.attempt, "step": call.step}

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
+from valid_logs import violations_of
 
 from protolink_grpc.models import (
     ApprovalDecision,
@@ -249,6 +250,37 @@ def test_a_rollback_has_the_turns_that_it_removed_and_the_last_one_before() -> N
     assert [each["payload"]["targetTurnId"] for each in records] == ["turn-2"] * 2 + ["turn-1"] * 2
     assert [each["payload"].get("removedTurns") for each in records[1::2]] == [["turn-2", "turn-3"], ["turn-1"]]
     assert [each["payload"]["baseline"] for each in records[1::2]] == [{"turnId": "turn-1"}, {}]
+
+
+def test_a_retry_is_a_turn_of_its_own_in_a_session_and_in_a_task_alone() -> None:
+    model = [("t1", ev.LlmCallStarted("c1", "p", "m")), ("t1", ev.LlmCallCompleted("c1", "p", "m"))]
+    failure = Failure("X", "no", FailureCategory.MODEL)
+    items = stream(
+        ses.SessionCreated("Trip"),
+        submit("one", "t1"),
+        created("t1"),
+        begun("t1"),
+        *model,
+        ended("t1", TaskState.FAILED, failure),
+        ses.TurnEnded("one", TaskState.FAILED),
+        submit("again", "t1", after=5),
+        ("t1", ev.TaskRetried(TaskState.FAILED, "once more", "ann", 1)),
+        begun("t1", 2, "retried"),
+        *model,
+        ended("t1"),
+        ses.TurnEnded("again", COMPLETED),
+    )
+    for item in items[9:]:
+        if isinstance(item.event, RunEvent):
+            item.event.run_id = "run-2"
+    of_task = [item.event for item in items if isinstance(item.event, RunEvent)]
+    alone = [json.loads(line) for line in RunExport("agentruntime").lines(of_task)]
+    for records in (exported(items), alone):
+        assert violations_of(records) == []
+        calls = [each["modelRequestId"] for each in records if each["type"] == "model.completed"]
+        assert calls == ["c1", "c1/retry/1"]
+    turns = [each["turnId"] for each in alone if each["type"].startswith("turn.")]
+    assert turns == ["t1/turn/1"] * 3 + ["t1/turn/2"] * 3
 
 
 def test_a_stream_without_its_beginning_has_records_without_the_missing_ids() -> None:
