@@ -1,6 +1,7 @@
 """Rules about the envelope of each event: its fields, its ids, and its order."""
 
 import json
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Final
 
@@ -17,6 +18,16 @@ from protolink_grpc.reports.agentruntime_validator.rule import HOLDS, Outcome, R
 
 MAX_PAYLOAD_CHARS: Final = 64 << 10
 """Maximum length of a payload as JSON. The contract names no limit."""
+
+
+def _ids(*, are_scopes: bool) -> dict[str, list[list[str]]]:
+    """Return the alternatives for each id that events of each type need, only those of scopes or only the others."""
+    table = {kind: [each.split("|") for each in ids] for kind, ids in IDS_OF_TYPES.items()}
+    return {kind: [names for names in ids if (names[0] in SCOPE_IDS) is are_scopes] for kind, ids in table.items()}
+
+
+_SCOPE_IDS: Final = _ids(are_scopes=True)
+_WORK_IDS: Final = _ids(are_scopes=False)
 
 RULES = RuleSet()
 
@@ -79,20 +90,20 @@ def check_order(event: Event, log: LogState) -> Outcome:
 
 @RULES.rule("R007.1", "An event has the ids of the session, thread and turn that it belongs to.", "SPEC:118")
 def check_scope_ids(event: Event, log: LogState) -> Outcome:
-    return _missing_ids(event, is_scope=True)
+    return _missing_ids(event, _SCOPE_IDS)
 
 
 @RULES.rule("R008.1", "An event has the ids of the task, call, question and so on that it is about.", "SPEC:119")
 def check_work_ids(event: Event, log: LogState) -> Outcome:
-    return _missing_ids(event, is_scope=False)
+    return _missing_ids(event, _WORK_IDS)
 
 
-def _missing_ids(event: Event, *, is_scope: bool) -> Outcome:
-    needed = [each for each in IDS_OF_TYPES.get(event.type, ()) if (each.split("|")[0] in SCOPE_IDS) is is_scope]
+def _missing_ids(event: Event, table: Mapping[str, list[list[str]]]) -> Outcome:
+    needed = table.get(event.type)
     if not needed:
         return None
-    missing = [each for each in needed if not any(event.text(name) for name in each.split("|"))]
-    return f"{event.type} without {' and '.join(missing).replace('|', ' or ')}" if missing else HOLDS
+    missing = [" or ".join(names) for names in needed if not any(event.text(name) for name in names)]
+    return f"{event.type} without {' and '.join(missing)}" if missing else HOLDS
 
 
 @RULES.rule("R003", "Different things have different ids.", "SPEC:105")
@@ -166,5 +177,7 @@ def check_trace(event: Event, log: LogState) -> Outcome:
 def check_size(event: Event, log: LogState) -> Outcome:
     if "payload" not in event.record:
         return None
+    if event.size <= MAX_PAYLOAD_CHARS:
+        return HOLDS
     size = len(json.dumps(event.record["payload"], ensure_ascii=False, separators=(",", ":")))
     return HOLDS if size <= MAX_PAYLOAD_CHARS else f"a payload of {size:,} characters, more than {MAX_PAYLOAD_CHARS:,}"

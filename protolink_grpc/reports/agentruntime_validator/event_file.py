@@ -3,7 +3,7 @@
 import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, BinaryIO, Final
+from typing import Any, BinaryIO, Final, Self
 
 from protolink_grpc.errors import InvalidArgumentError
 
@@ -16,52 +16,49 @@ _NESTED: Final = ("hookRun", "benchmark", "channel", "job", "jobItem", "output")
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One event, and the number of its line. Values of unexpected types read as missing ones.
+    """One event of a log. Values of unexpected types read as missing ones.
 
     Args:
-        digest: Of the whole line, to recognize an event that was delivered twice.
+        line: Number of its line, from 1.
+        record: The JSON object.
+        type, payload: Empty if they are missing.
+        turn, thread: The session, and the id in it.
+        texts: The texts of the envelope, of the typed objects beside the payload, and of the payload, in this order of precedence.
+        size: Length of the line in bytes.
+        digest: Of the line, to recognize an event that was delivered twice.
     """
 
     line: int
     record: dict[str, Any]
+    type: str
+    payload: dict[str, Any]
+    turn: tuple[str, str]
+    thread: tuple[str, str]
+    texts: dict[str, str]
+    size: int
     digest: int
 
-    @property
-    def type(self) -> str:
-        kind = self.record.get("type")
-        return kind if isinstance(kind, str) else ""
-
-    @property
-    def payload(self) -> dict[str, Any]:
-        payload = self.record.get("payload")
-        return payload if isinstance(payload, dict) else {}
+    @classmethod
+    def of(cls, line: int, record: dict[str, Any], raw: bytes) -> Self:
+        inside = record.get("payload")
+        payload = inside if isinstance(inside, dict) else {}
+        places = (payload, *(its for name in _NESTED if isinstance(its := record.get(name), dict)), record)
+        texts = {name: value for place in places for name, value in place.items() if isinstance(value, str)}
+        kind, session = record.get("type"), texts.get("sessionId", "")
+        turn, thread = (session, texts.get("turnId", "")), (session, texts.get("threadId", ""))
+        return cls(
+            line, record, kind if isinstance(kind, str) else "", payload, turn, thread, texts, len(raw), hash(raw)
+        )
 
     def text(self, name: str) -> str:
-        """Return a text of the envelope, of a typed object beside the payload, or of the payload; empty if there is none."""
-        record = self.record
-        found = record.get(name)
-        if found is None:
-            for place in (*_NESTED, "payload"):
-                inside = record.get(place)
-                if isinstance(inside, dict) and name in inside:
-                    found = inside[name]
-                    break
-        return found if isinstance(found, str) else ""
+        """Return a text of the event, for instance an id; empty if there is none."""
+        return self.texts.get(name, "")
 
     def has(self, *names: str) -> bool:
         """Whether the event has one of the fields, in the envelope, in `refs` or in the payload, with a value."""
         refs = self.record.get("refs")
         places = (self.payload, self.record, refs if isinstance(refs, dict) else {})
         return any(place.get(name) not in (None, "", [], {}) for place in places for name in names)
-
-    @property
-    def turn(self) -> tuple[str, str]:
-        """The key of the turn: ids of turns are unique in their session."""
-        return self.text("sessionId"), self.text("turnId")
-
-    @property
-    def thread(self) -> tuple[str, str]:
-        return self.text("sessionId"), self.text("threadId")
 
 
 def read_events(file: BinaryIO) -> Iterator[Event]:
@@ -78,7 +75,7 @@ def read_events(file: BinaryIO) -> Iterator[Event]:
         if not text:
             continue
         has_events = True
-        yield Event(number, _parse(text, number), hash(text))
+        yield Event.of(number, _parse(text, number), text)
     if not has_events:
         raise InvalidArgumentError("the file has no events")
 
@@ -94,7 +91,7 @@ def _lines(file: BinaryIO) -> Iterable[bytes]:
 
 def _parse(text: bytes, number: int) -> dict[str, Any]:
     try:
-        value = json.loads(text.decode(), parse_constant=_refuse_constant)
+        value = _DECODER.decode(text.decode())
     except UnicodeDecodeError:
         raise InvalidArgumentError(f"line {number}: not UTF-8 text") from None
     except json.JSONDecodeError as error:
@@ -119,3 +116,6 @@ _TYPE_NAMES: Final = {
 
 def _refuse_constant(name: str) -> None:
     raise ValueError(f"{name} is not a JSON number")
+
+
+_DECODER: Final = json.JSONDecoder(parse_constant=_refuse_constant)

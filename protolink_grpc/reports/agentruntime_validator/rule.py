@@ -110,13 +110,11 @@ class RuleResult:
             return Status.NOT_CHECKABLE
         return Status.PASSED if self.checked else Status.NOT_EXERCISED
 
-    def count(self, outcome: str, line: int, event_id: str) -> None:
-        """Count the outcome of a check of something that the rule applies to."""
-        self.checked += 1
-        if outcome:
-            self.failures += 1
-            if len(self.findings) < MAX_FINDINGS:
-                self.findings.append(Finding(line, event_id, outcome))
+    def fail(self, line: int, event_id: str, problem: str) -> None:
+        """Count a violation."""
+        self.failures += 1
+        if len(self.findings) < MAX_FINDINGS:
+            self.findings.append(Finding(line, event_id, problem))
 
     def to_dict(self) -> dict[str, Any]:
         return {

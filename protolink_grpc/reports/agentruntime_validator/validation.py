@@ -1,6 +1,7 @@
 """Validates an event log: reads it once, asks every rule about every event, and collects the results."""
 
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, BinaryIO, Final
 
 from protolink_grpc.reports.agentruntime_validator import (
@@ -111,12 +112,14 @@ class _Judge:
                 self._by_type.setdefault(kind, []).append(each)
 
     def check(self, event: Event, log: LogState) -> None:
-        for rule, result in (*self._of_all, *self._by_type.get(event.type, ())):
+        for rule, result in chain(self._of_all, self._by_type.get(event.type, ())):
             if rule.needs_beginning and not log.has_beginning:
                 continue
             outcome = rule.check(event, log)
             if outcome is not None:
-                result.count(outcome, event.line, event.text("eventId"))
+                result.checked += 1
+                if outcome:
+                    result.fail(event.line, event.text("eventId"), outcome)
 
     def results(self, log: LogState) -> list[RuleResult]:
         for rule, result in self._results:
