@@ -4,7 +4,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from google.protobuf.descriptor import ServiceDescriptor
-from plgrpc.v1 import agent_service_pb2, control_service_pb2, session_service_pb2, snapshot_service_pb2
+from plgrpc.v1 import (
+    agent_service_pb2,
+    control_service_pb2,
+    session_service_pb2,
+    snapshot_service_pb2,
+    task_control_service_pb2,
+)
 
 from protolink_grpc.agent.edge_settings import EdgeSettings
 from protolink_grpc.agent.identity import is_wildcard, public_url
@@ -14,6 +20,7 @@ from protolink_grpc.edges.grpc.control_servicer import ControlServicer
 from protolink_grpc.edges.grpc.service_servicer import ServiceServicer
 from protolink_grpc.edges.grpc.session_servicer import SessionServicer
 from protolink_grpc.edges.grpc.snapshot_servicer import SnapshotServicer
+from protolink_grpc.edges.grpc.task_control_servicer import TaskControlServicer
 from protolink_grpc.edges.grpc.typed_servicer import TypedServicer
 from protolink_grpc.logs import get_logger
 from protolink_grpc.models.card import AgentCard
@@ -67,6 +74,10 @@ def agent_services(served: ServedAgent) -> list[Service]:
         (control_service_pb2.DESCRIPTOR.services_by_name["ControlService"], control),
         (session_service_pb2.DESCRIPTOR.services_by_name["SessionService"], sessions),
         (snapshot_service_pb2.DESCRIPTOR.services_by_name["SnapshotService"], SnapshotServicer(served.service)),
+        (
+            task_control_service_pb2.DESCRIPTOR.services_by_name["TaskControlService"],
+            TaskControlServicer(served.service),
+        ),
     ]
     if served.typed is not None:
         typed = TypedServicer(served.typed, served.toolbox, served.service)

@@ -14,6 +14,7 @@ from weakref import WeakMethod
 
 from protolink_grpc.agent.local_sessions import LocalSessions
 from protolink_grpc.agent.local_snapshots import LocalSnapshots
+from protolink_grpc.agent.local_tasks import LocalTasks
 from protolink_grpc.auth.principal import LOCAL
 from protolink_grpc.client.port import (
     ApprovalAnswer,
@@ -201,6 +202,14 @@ class LocalAgent:
     @property
     def snapshots(self) -> LocalSnapshots:
         return LocalSnapshots(self._principal, self._on_its_loop)
+
+    @property
+    def tasks(self) -> LocalTasks:
+        return LocalTasks(
+            self._principal,
+            self._on_its_loop,
+            lambda task, request_id: submission_of_copy(task, request_id, TaskTarget.CREATE),
+        )
 
     async def card(self, timeout_s: float | None) -> AgentCard:
         return AgentCard.from_dict(self._find().card().to_dict())

@@ -12,6 +12,7 @@ from protolink_grpc.client.session_calls import SessionCalls
 from protolink_grpc.client.snapshot_calls import SnapshotCalls
 from protolink_grpc.client.sync_clients import SyncAgentClient
 from protolink_grpc.client.task_calls import TaskCalls
+from protolink_grpc.client.task_control_calls import TaskControlCalls
 
 
 class AgentClient(TaskCalls, ApprovalCalls, ControlCalls):
@@ -50,6 +51,11 @@ class AgentClient(TaskCalls, ApprovalCalls, ControlCalls):
     def snapshots(self) -> SnapshotCalls:
         """What sessions, threads and tasks of the caller are now, each at a position of its log."""
         return SnapshotCalls(self, self._agent)
+
+    @cached_property
+    def tasks(self) -> TaskControlCalls:
+        """The control of the caller's tasks: drafts, links, progress, work outside of the agent, and their status in detail."""
+        return TaskControlCalls(self, self._agent)
 
     @property
     def sync(self) -> SyncAgentClient:

@@ -14,6 +14,7 @@ from plgrpc.v1 import control_service_pb2 as control
 from protolink_grpc.client.channel import ChannelOptions, call_stream, call_unary, is_connected, stub_to, typed_errors
 from protolink_grpc.client.grpc_sessions import RpcSessions
 from protolink_grpc.client.grpc_snapshots import RpcSnapshots
+from protolink_grpc.client.grpc_tasks import RpcTasks
 from protolink_grpc.client.lru_map import LRUMap
 from protolink_grpc.client.port import (
     ApprovalAnswer,
@@ -136,6 +137,10 @@ class RpcAgent:
     @property
     def snapshots(self) -> RpcSnapshots:
         return RpcSnapshots(self.address, self._options, self._stub_of)
+
+    @property
+    def tasks(self) -> RpcTasks:
+        return RpcTasks(self.address, self._options, self._stub_of)
 
     async def _call(self, method: Any, request: Message, timeout_s: float | None) -> Any:
         return await call_unary(method, request, self.address, self._options, timeout_s)

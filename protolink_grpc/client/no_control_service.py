@@ -1,8 +1,15 @@
-"""The services for control, sessions and snapshots for agents of other systems, which do not have them: UnimplementedError."""
+"""The services that agents of other systems do not have, for control, sessions, snapshots and tasks: UnimplementedError."""
 
 from collections.abc import AsyncGenerator
 
-from protolink_grpc.client.port import ApprovalAnswer, ApprovalFilter, ApprovalList, SessionPort, SnapshotPort
+from protolink_grpc.client.port import (
+    ApprovalAnswer,
+    ApprovalFilter,
+    ApprovalList,
+    SessionPort,
+    SnapshotPort,
+    TaskControlPort,
+)
 from protolink_grpc.errors import UnimplementedError
 from protolink_grpc.models.action import ApprovalDecision
 from protolink_grpc.models.conversation import HistoryCompactionRequest, HistoryCompactionResult
@@ -45,6 +52,10 @@ class NoControlService:
     @property
     def snapshots(self) -> SnapshotPort:
         raise self.unsupported_error("snapshots are not supported")
+
+    @property
+    def tasks(self) -> TaskControlPort:
+        raise self.unsupported_error("the control of tasks is not supported")
 
     async def report(self, task_id: str, run_id: str, timeout_s: float | None) -> RunReport:
         raise self.unsupported_error("run reports are not supported")

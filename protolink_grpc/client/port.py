@@ -7,9 +7,11 @@ from typing import Any, Protocol
 from protolink_grpc.auth.credentials import Credentials
 from protolink_grpc.errors import RemoteError
 from protolink_grpc.models.action import Approval, ApprovalDecision, ApprovalState
+from protolink_grpc.models.artifact import Artifact
 from protolink_grpc.models.card import AgentCard
 from protolink_grpc.models.conversation import HistoryCompactionRequest, HistoryCompactionResult
-from protolink_grpc.models.events import RunEvent
+from protolink_grpc.models.events import RunEvent, TaskProgress
+from protolink_grpc.models.failure import Failure
 from protolink_grpc.models.lifecycle import TaskState
 from protolink_grpc.models.message import Message
 from protolink_grpc.models.part import ToolCall, ToolOutput
@@ -30,11 +32,14 @@ from protolink_grpc.models.snapshot import (
     EvidenceSnapshot,
     QueueSnapshot,
     SessionSnapshot,
+    TaskSnapshot,
+    TaskSnapshotPage,
     ThreadSnapshot,
     ToolInventorySnapshot,
 )
 from protolink_grpc.models.state import StateOperationRequest, StateOperationResult
 from protolink_grpc.models.task import Task
+from protolink_grpc.models.task_control import TaskDescription, TaskLink, TaskStatus
 from protolink_grpc.models.task_target import TaskTarget
 from protolink_grpc.models.tool import ToolList
 from protolink_grpc.models.watch import ApprovalChanges, StopAt
@@ -212,6 +217,68 @@ class AgentPort(Protocol):
     def snapshots(self) -> "SnapshotPort":
         """The agent's snapshots. Raises UnimplementedError for agents of other systems."""
         ...
+
+    @property
+    def tasks(self) -> "TaskControlPort":
+        """The control of the agent's tasks. Raises UnimplementedError for agents of other systems."""
+        ...
+
+
+class TaskControlPort(Protocol):
+    """The control of one agent's tasks: the methods of TaskControlService with values of `models`. `timeout_s` as in AgentPort."""
+
+    async def create(
+        self,
+        task: Task,
+        description: TaskDescription | None,
+        links: Sequence[TaskLink],
+        request_id: str,
+        timeout_s: float | None,
+    ) -> TaskSnapshot:
+        """Create a draft whose input is a task that has not been sent."""
+        ...
+
+    async def update(
+        self,
+        task_id: str,
+        description: TaskDescription | None,
+        metadata: dict[str, Any] | None,
+        expected_sequence: int,
+        timeout_s: float | None,
+    ) -> TaskSnapshot: ...
+
+    async def start(self, task_id: str, timeout_s: float | None, *, external: bool) -> TaskSnapshot: ...
+
+    async def report_progress(
+        self, task_id: str, report: TaskProgress, request_id: str, timeout_s: float | None
+    ) -> TaskSnapshot: ...
+
+    async def pause(self, task_id: str, reason: str, timeout_s: float | None) -> TaskSnapshot: ...
+
+    async def resume(self, task_id: str, reason: str, timeout_s: float | None) -> TaskSnapshot: ...
+
+    async def retry(self, task_id: str, reason: str, request_id: str, timeout_s: float | None) -> TaskSnapshot: ...
+
+    async def complete(
+        self, task_id: str, messages: Sequence[Message], artifacts: Sequence[Artifact], timeout_s: float | None
+    ) -> TaskSnapshot: ...
+
+    async def fail(self, task_id: str, failure: Failure, timeout_s: float | None) -> TaskSnapshot: ...
+
+    async def link(self, task_id: str, link: TaskLink, timeout_s: float | None) -> TaskSnapshot: ...
+
+    async def unlink(self, task_id: str, link: TaskLink, timeout_s: float | None) -> TaskSnapshot: ...
+
+    async def get(self, task_id: str, timeout_s: float | None) -> TaskSnapshot: ...
+
+    async def list(
+        self,
+        statuses: Sequence[TaskStatus],
+        session_id: str,
+        page_size: int,
+        page_token: str,
+        timeout_s: float | None,
+    ) -> TaskSnapshotPage: ...
 
 
 class SessionPort(Protocol):

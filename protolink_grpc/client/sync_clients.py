@@ -21,6 +21,10 @@ class SyncSnapshotCalls(SyncFacade):
     """SnapshotCalls without `await`."""
 
 
+class SyncTaskControlCalls(SyncFacade):
+    """TaskControlCalls without `await`."""
+
+
 class SyncAgentClient(SyncFacade):
     """AgentClient without `await`."""
 
@@ -33,6 +37,11 @@ class SyncAgentClient(SyncFacade):
     def snapshots(self) -> SyncSnapshotCalls:
         """As `AgentClient.snapshots`; its methods block."""
         return SyncSnapshotCalls(self._client.snapshots)
+
+    @property
+    def tasks(self) -> SyncTaskControlCalls:
+        """As `AgentClient.tasks`; its methods block."""
+        return SyncTaskControlCalls(self._client.tasks)
 
     def stub(self, kind: Callable[[grpc.Channel], S], agent_url: str | None = None) -> S:
         """As `AgentClient.stub`; the methods of the stub block, and its streams are iterators."""

@@ -14,11 +14,14 @@ from protolink_grpc.client.registry_client import RegistryClient
 from protolink_grpc.client.session_calls import SessionCalls
 from protolink_grpc.client.snapshot_calls import SnapshotCalls
 from protolink_grpc.client.task_calls import Target
+from protolink_grpc.client.task_control_calls import TaskControlCalls
 from protolink_grpc.models.action import Approval, ApprovalDecision, ApprovalState
+from protolink_grpc.models.artifact import Artifact
 from protolink_grpc.models.card import AgentCard
 from protolink_grpc.models.context import RunBudget, RunContext
 from protolink_grpc.models.conversation import CompactionStrategy, HistoryCompactionRequest, HistoryCompactionResult
 from protolink_grpc.models.events import RunEvent
+from protolink_grpc.models.failure import Failure
 from protolink_grpc.models.lifecycle import TaskState
 from protolink_grpc.models.message import Message
 from protolink_grpc.models.push_config import PushConfig
@@ -39,11 +42,14 @@ from protolink_grpc.models.snapshot import (
     EvidenceSnapshot,
     QueueSnapshot,
     SessionSnapshot,
+    TaskSnapshot,
+    TaskSnapshotPage,
     ThreadSnapshot,
     ToolInventorySnapshot,
 )
 from protolink_grpc.models.state import StateOperationRequest, StateOperationResult
 from protolink_grpc.models.task import Task
+from protolink_grpc.models.task_control import LinkKind, TaskDescription, TaskLink, TaskStatus
 from protolink_grpc.models.tool import ToolList
 from protolink_grpc.models.watch import StopAt
 from protolink_grpc.wire.registry import AgentChange, AgentFilter, InstanceStatus, RegisteredAgent
@@ -142,6 +148,67 @@ class SyncSnapshotCalls:
     def context(self, task_id: str, *, agent_url: str | None = None) -> ContextBoundarySnapshot: ...
     def artifacts(self, task_id: str, *, agent_url: str | None = None) -> ArtifactsSnapshot: ...
     def evidence(self, task_id: str, *, agent_url: str | None = None) -> EvidenceSnapshot: ...
+
+class SyncTaskControlCalls:
+    def __init__(self, tasks: TaskControlCalls) -> None: ...
+    def create(
+        self,
+        message: Task | Message | str,
+        *,
+        description: TaskDescription | None = None,
+        links: Sequence[TaskLink] = ...,
+        request_id: str | None = None,
+        agent_url: str | None = None,
+    ) -> TaskSnapshot: ...
+    def update(
+        self,
+        task_id: str,
+        *,
+        description: TaskDescription | None = None,
+        metadata: dict[str, Any] | None = None,
+        expected_sequence: int = 0,
+        agent_url: str | None = None,
+    ) -> TaskSnapshot: ...
+    def start(self, task_id: str, *, external: bool = False, agent_url: str | None = None) -> TaskSnapshot: ...
+    def report_progress(
+        self,
+        task_id: str,
+        progress: float | None = None,
+        message: str = "",
+        *,
+        request_id: str | None = None,
+        agent_url: str | None = None,
+    ) -> TaskSnapshot: ...
+    def pause(self, task_id: str, *, reason: str = "", agent_url: str | None = None) -> TaskSnapshot: ...
+    def resume(self, task_id: str, *, reason: str = "", agent_url: str | None = None) -> TaskSnapshot: ...
+    def retry(
+        self, task_id: str, *, reason: str = "", request_id: str | None = None, agent_url: str | None = None
+    ) -> TaskSnapshot: ...
+    def complete(
+        self,
+        task_id: str,
+        messages: Sequence[Message] = ...,
+        artifacts: Sequence[Artifact] = ...,
+        *,
+        agent_url: str | None = None,
+    ) -> TaskSnapshot: ...
+    def fail(self, task_id: str, failure: Failure | str, *, agent_url: str | None = None) -> TaskSnapshot: ...
+    def link(
+        self, task_id: str, kind: LinkKind | str, target: str, *, reason: str = "", agent_url: str | None = None
+    ) -> TaskSnapshot: ...
+    def unlink(
+        self, task_id: str, kind: LinkKind | str, target: str, *, agent_url: str | None = None
+    ) -> TaskSnapshot: ...
+    def get(self, task_id: str, *, agent_url: str | None = None) -> TaskSnapshot: ...
+    def list(
+        self,
+        *,
+        statuses: Sequence[TaskStatus | str] = ...,
+        session_id: str = "",
+        page_size: int = 0,
+        page_token: str = "",
+        agent_url: str | None = None,
+    ) -> TaskSnapshotPage: ...
 
 class SyncAgentClient:
     def __init__(self, client: AgentClient) -> None: ...
@@ -300,6 +367,8 @@ class SyncAgentClient:
     def sessions(self) -> SyncSessionCalls: ...
     @property
     def snapshots(self) -> SyncSnapshotCalls: ...
+    @property
+    def tasks(self) -> SyncTaskControlCalls: ...
     def stub(self, kind: Callable[[grpc.Channel], S], agent_url: str | None = None) -> S: ...
 
 class SyncRegistryClient:

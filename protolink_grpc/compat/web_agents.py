@@ -17,7 +17,7 @@ from protolink_grpc.a2a.client.transport import CARD_PATH
 from protolink_grpc.client.grpc_web import GrpcWebAgent
 from protolink_grpc.client.http_channel import CONNECT_S, Sender
 from protolink_grpc.client.lru_map import LRUMap
-from protolink_grpc.client.port import AgentPort, SessionPort, SnapshotPort
+from protolink_grpc.client.port import AgentPort, SessionPort, SnapshotPort, TaskControlPort
 from protolink_grpc.client.sources import SourceOptions
 from protolink_grpc.client.timeouts import time_limit
 from protolink_grpc.compat.protolink.client.agent import CARD_PATH as PROTOLINK_CARD_PATH
@@ -231,5 +231,12 @@ class _DetectedAgent(_Forwarder):
     def snapshots(self) -> _Forwarder:
         async def find() -> SnapshotPort:
             return (await self._agent()).snapshots
+
+        return _Forwarder(find)
+
+    @property
+    def tasks(self) -> _Forwarder:
+        async def find() -> TaskControlPort:
+            return (await self._agent()).tasks
 
         return _Forwarder(find)

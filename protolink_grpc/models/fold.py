@@ -58,6 +58,10 @@ _BEGINNINGS = (TaskPaused, ActionStarted, ContextPrepared, LlmCallStarted, Cance
 """Payloads that a recovered run writes again at the same point, or that are not written by the run itself."""
 
 
+FoldedChange = tuple[TaskState, TaskState, int, int, str, TaskStatusChanged | None]
+"""A change of the state: previous state, new state, microseconds, sequence, run, and its fact; None for the one of a retry."""
+
+
 @dataclass(slots=True)
 class TaskControls:
     """What the owner of a task has said about it; most tasks have none.
@@ -91,7 +95,7 @@ class TaskFold:
         encoded: Encoded form of each message, None if not available; used by `wire`.
         metadata, flow_state: Values of the caller and the agent, without `task_metadata.DERIVED_KEYS`; read only.
         flow_from_caller: Keys of `flow_state` that a caller has set; a run of the agent has set the others.
-        history: (previous state, new state, microseconds) of each change.
+        history: Each change of the state, oldest first.
         failure, cancel_reason: Why the task ended without success; `reason` is the sentence of either.
         usage: Usage of the task at the end of its latest run, delegated work included; None means no usage.
         pending_approvals: Unanswered approval requests by request id, oldest first; empty after the task has ended.
@@ -189,7 +193,7 @@ class TaskFold:
         self.metadata: dict[str, Any] = {}
         self.flow_state: dict[str, Any] = {}
         self.flow_from_caller: frozenset[str] = frozenset()
-        self.history: list[tuple[TaskState, TaskState, int]] = []
+        self.history: list[FoldedChange] = []
         self.turn_message = 0
         self.turn_artifact = 0
         self.turn_change = 0
@@ -309,7 +313,9 @@ class TaskFold:
 
     def _change_state(self, payload: TaskStatusChanged) -> None:
         before, self.state = self.state, payload.new_state
-        self.history.append((payload.previous_state, payload.new_state, self.update_micros))
+        self.history.append(
+            (payload.previous_state, payload.new_state, self.update_micros, self.sequence, self.run_id, payload)
+        )
         self.failure, self.cancel_reason = payload.failure, payload.cancel_reason
         # The turn's first run begins, or the turn ends without one.
         if before is not TaskState.WORKING and (payload.attempt or self.turn_sequence >= self.run_sequence):
@@ -421,7 +427,7 @@ class TaskFold:
         if self.context is not None and self.context.canceled:
             self.context = replace(self.context, canceled=False, cancel_reason=None)
         self.turn_change, self.turn_sequence = len(self.history), self.sequence - 1
-        self.history.append((self.state, TaskState.SUBMITTED, self.update_micros))
+        self.history.append((self.state, TaskState.SUBMITTED, self.update_micros, self.sequence, self.run_id, None))
         self.state, self.failure, self.cancel_reason = TaskState.SUBMITTED, None, ""
         self.cancel_requested, self.progress = None, None
         self.stalled = self.restarted = 0
@@ -501,7 +507,7 @@ class TaskFold:
         """
         state_history = [
             StateChange(before, after, iso_from_micros(micros))
-            for before, after, micros in self.history[self._first_change(changes, turn) :]
+            for before, after, micros, *_ in self.history[self._first_change(changes, turn) :]
         ]
         task = Task(  # by position, which takes a third of the time of keywords
             self.task_id,

@@ -3,7 +3,7 @@
 from types import MappingProxyType
 from typing import Final
 
-from protolink_grpc.models.failure import RUN_LOST, FailureCategory
+from protolink_grpc.models.failure import RUN_LOST, Failure, FailureCategory
 from protolink_grpc.models.fold import TaskFold
 from protolink_grpc.models.lifecycle import TaskState
 from protolink_grpc.models.task_control import TaskStatus as S
@@ -55,7 +55,7 @@ def status_of(fold: TaskFold, *, is_blocked: bool = False, is_archived: bool = F
     """
     state = fold.state
     if fold.is_terminal:
-        return S.ARCHIVED if is_archived else _BY_STATE.get(state) or _failed_status(fold)
+        return S.ARCHIVED if is_archived else status_at_end(state, fold.failure)
     if fold.cancel_requested is not None:
         return S.CANCELLING
     if state is TaskState.SUBMITTED:
@@ -82,8 +82,10 @@ def _waiting_status(fold: TaskFold, *, is_blocked: bool) -> S:
     return S.RETRYING if fold.attempt else S.QUEUED
 
 
-def _failed_status(fold: TaskFold) -> S:
-    failure = fold.failure
+def status_at_end(state: TaskState, failure: Failure | None) -> S:
+    """Return the status of a task, or of one attempt, that has ended or waits for input, in this state."""
+    if state in _BY_STATE:
+        return _BY_STATE[state]
     if failure is not None and failure.reason == RUN_LOST:
         return S.LOST
     return S.TIMED_OUT if failure is not None and failure.category == FailureCategory.TIMEOUT else S.FAILED

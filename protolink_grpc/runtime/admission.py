@@ -5,7 +5,7 @@ process share the result of the first one, and later ones find it in the store.
 """
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -22,6 +22,7 @@ from protolink_grpc.errors import (
     UnavailableError,
 )
 from protolink_grpc.llms.checks import OutputCheck
+from protolink_grpc.logs import get_logger
 from protolink_grpc.models.artifact import Artifact
 from protolink_grpc.models.clock import micros_from_iso, utc_now
 from protolink_grpc.models.context import RunContext, check_loose_budget
@@ -39,11 +40,14 @@ from protolink_grpc.models.task_metadata import own_metadata
 from protolink_grpc.models.task_target import TaskTarget, finished_error
 from protolink_grpc.net.trace_context import TraceContext, with_trace
 from protolink_grpc.net.tracing import WaitingRun
-from protolink_grpc.runtime.log import Fact, LiveTask, unexpected_end_error
+from protolink_grpc.runtime.log import Fact, LiveTask, Within, unexpected_end_error
 from protolink_grpc.runtime.run import Run, RunHost
 from protolink_grpc.runtime.slots import Ticket
 from protolink_grpc.runtime.tasks import Tasks, not_found_error
+from protolink_grpc.storage.port import RequestRecord
 from protolink_grpc.storage.session_log import BESIDE_OTHERS, Opening
+
+log = get_logger(__name__)
 
 
 @dataclass(slots=True)
@@ -205,6 +209,8 @@ class Admission:
         self._host = host
         self._agent_name = tasks.agent_name
         self._requests: dict[tuple[str, str], asyncio.Future[Turn]] = {}
+        self._starting: set[asyncio.Task[None]] = set()
+        tasks.on_released = self._start_released
 
     async def accept(self, submission: Submission, principal: str, *, to_end: bool = False) -> Turn:
         """Accept a request as `submit` does. With `to_end`, return after the end of the run: one wait instead of two."""
@@ -262,6 +268,39 @@ class Admission:
             # A task with this id already exists: continue it.
             return await self._continue(submission, principal)
 
+    async def draft(
+        self, submission: Submission, principal: str, facts: Sequence[Fact], within: Within | None = None
+    ) -> tuple[LiveTask, RequestRecord | None]:
+        """Accept a new task that does not begin before its owner starts it.
+
+        Args:
+            facts: Recorded after the submission.
+            within: Called in the transaction.
+
+        Returns:
+            The task, and None; or the record of an earlier request with the same id.
+
+        Raises:
+            TaskAlreadyExistsError: There is a task with this id.
+            ProtolinkError: As `accept`.
+        """
+        self._check_new(submission)
+        live, submitted = self._prepare(submission, submission.task_id or new_task_id(), principal)
+        submitted.draft = True
+        try:
+            record = await live.record(
+                [submitted, *facts], request_id=submission.request_id, claim=True, held=True, within=within
+            )
+        except SequenceConflictError:
+            raise already_exists_error(submission.task_id) from None
+        return live, record
+
+    def _check_new(self, submission: Submission) -> None:
+        """Check that a new task can be accepted. Raises UnavailableError or InvalidArgumentError."""
+        self._require_open()
+        if not submission.messages and not submission.artifacts:
+            raise InvalidArgumentError("a new task needs a message", field="input.messages")
+
     async def hold(self, submission: Submission, principal: str) -> LiveTask:
         """Accept a new task that does not start until its turn leaves the queue of its thread.
 
@@ -269,9 +308,7 @@ class Admission:
             TurnNotQueuedError: The thread has no active turn but a task that waits for input.
             ProtolinkError: As `accept`.
         """
-        self._require_open()
-        if not submission.messages and not submission.artifacts:
-            raise InvalidArgumentError("a new task needs a message", field="input.messages")
+        self._check_new(submission)
         live, submitted = self._prepare(submission, new_task_id(), principal)
         await live.record([submitted], claim=True, held=True, opens=True)
         return live
@@ -327,6 +364,12 @@ class Admission:
         if fold.is_terminal:
             raise TaskFinishedError(
                 f"task {task_id} is {fold.state}; send a new task instead", task_id=task_id, state=str(fold.state)
+            )
+        if fold.controls is not None and fold.controls.is_draft:
+            raise InvalidTransitionError(
+                f"task {task_id} is a draft that has not been started; start it instead",
+                task_id=task_id,
+                current="draft",
             )
         # A run may exist that has not written its first event yet.
         if fold.state not in INTERRUPTED or self._tasks.visible_run(task_id, principal) is not None:
@@ -407,10 +450,7 @@ class Admission:
         """Return the turn that this request has already begun on the existing task, else raise TaskAlreadyExistsError."""
         if submission.request_id and (turn := await self.turn_of(submission.request_id, principal)) is not None:
             return turn
-        raise TaskAlreadyExistsError(
-            f"there is a task {submission.task_id} already; continue it, or choose another id",
-            task_id=submission.task_id,
-        )
+        raise already_exists_error(submission.task_id)
 
     async def turn_of(self, request_id: str, principal: str) -> Turn | None:
         """Return the turn that began with a request, or None if the store has no such request. Raises StoreError."""
@@ -418,6 +458,25 @@ class Admission:
         if record is None:
             return None
         return Turn(record.task_id, record.after_sequence, self._tasks.runs.get(record.task_id))
+
+    def _start_released(self, task_id: str) -> None:
+        """Start the run of a released task. If this process cannot, another one finds the task as an orphan."""
+        if not self.is_open:
+            return
+        starting = asyncio.get_running_loop().create_task(self._start(task_id))
+        self._starting.add(starting)
+        starting.add_done_callback(self._starting.discard)
+
+    async def _start(self, task_id: str) -> None:
+        try:
+            head = await self._tasks.store.head(task_id)
+            if head is None or head.state is not TaskState.SUBMITTED:
+                return
+            live = await self._tasks.read(head)
+            if self.is_open and live.fold.state is TaskState.SUBMITTED and task_id not in self._tasks.runs:
+                self.resume(live, "submitted")
+        except Exception as error:  # for example a damaged log: the recovery finds the task as an orphan
+            log.warning("task %s may start but cannot start here: %s", task_id, error)
 
     def resume(self, live: LiveTask, cause: str) -> Run:
         fold = live.fold
@@ -484,6 +543,12 @@ class Admission:
         if record is not None:
             return Turn(record.task_id, record.after_sequence, self._tasks.runs.get(record.task_id))
         return Turn(run.live.fold.task_id, after, run)
+
+
+def already_exists_error(task_id: str) -> TaskAlreadyExistsError:
+    return TaskAlreadyExistsError(
+        f"there is a task {task_id} already; continue it, or choose another id", task_id=task_id
+    )
 
 
 def check_cycle(context: RunContext, agent_name: str) -> None:

@@ -46,9 +46,11 @@ from protolink_grpc.models.events import (
 )
 from protolink_grpc.models.fold import AFFECTING, TaskFold
 from protolink_grpc.models.lifecycle import INTERRUPTED, TERMINAL, TRANSITIONS, TaskState
+from protolink_grpc.models.task_control import LinkKind
+from protolink_grpc.storage import links
 from protolink_grpc.storage.approvals import APPROVALS, ApprovalRow
 from protolink_grpc.storage.port import HELD, Append, RequestRecord, TaskHead, TaskStore
-from protolink_grpc.storage.records import Put
+from protolink_grpc.storage.records import Put, Records
 from protolink_grpc.storage.session_log import BESIDE_OTHERS, QueuedChange, SessionAppend
 from protolink_grpc.storage.session_rows import OpenTurn, owner_of
 from protolink_grpc.wire.actions import approval_to_pb
@@ -110,6 +112,9 @@ class AppendLock:
 
 Fact = Payload | RunEvent
 """What can be recorded: a payload, or an event with further fields of its envelope."""
+
+Within = Callable[[Records], Sequence[str]]
+"""Called in the transaction of an append, possibly more than once. It may refuse it. Returns the tasks that it has released."""
 
 MAX_EVENT_BYTES = (4 << 20) - 4096
 """Maximum size of one encoded event: a response with this event alone stays below gRPC's default limit of 4 MiB."""
@@ -184,7 +189,7 @@ class LiveTask:
     """The fold of one task and the right to append to its log.
 
     Args:
-        released: Called with the id of a held task that may start, after an append has ended the turn before it.
+        released: Called with the id of a held task that may start, after the append that has released it.
 
     Attributes:
         epoch: The epoch under which this process may append; 0 before the task exists.
@@ -320,6 +325,7 @@ class LiveTask:
         opens: bool = False,
         expected: int = 0,
         change: QueuedChange | None = None,
+        within: Within | None = None,
     ) -> RequestRecord | None:
         """Append facts, all or none, and return after the commit.
 
@@ -331,6 +337,7 @@ class LiveTask:
             opens: The facts are those of a request, which begins a turn.
             expected: Required last sequence of the log before the facts; 0 means any.
             change: The facts change the input of a queued turn.
+            within: Called in the transaction.
 
         Returns:
             None if the facts were recorded; the record of the earlier request if the request id is already stored.
@@ -353,7 +360,7 @@ class LiveTask:
                 try:
                     worker = HELD if held else self._store.worker if claim else None
                     return await self._record(
-                        facts, run_id or self.fold.run_id, request_id, worker, opens, change=change
+                        facts, run_id or self.fold.run_id, request_id, worker, opens, change=change, within=within
                     )
                 except SequenceConflictError:
                     if not self.fold.sequence:
@@ -377,6 +384,7 @@ class LiveTask:
         opens: bool,
         *,
         change: QueuedChange | None,
+        within: Within | None,
     ) -> RequestRecord | None:
         """As `record`, once. `owner` is the worker that takes the task; None leaves it unchanged."""
         fold = self.fold
@@ -443,23 +451,51 @@ class LiveTask:
             reason,
         )
         append = Append(head, frames, expected, self.epoch, request_id, records)
-        if fold.session_id != fold.task_id:
-            self._add_session(append, len(facts), opens, change)
+        if fold.session_id != fold.task_id or within is not None or fold.controls is not None:
+            self._add_work(append, len(facts), opens, change, within)
         if (known := await self._store.append(append)) is not None:
             return known
         self.epoch, self.worker, self.size = epoch, worker, self.size + size
         self._apply(facts, micros, run_id)
         return None
 
-    def _add_session(self, append: Append, count: int, opens: bool, change: QueuedChange | None) -> None:
-        append.session = self._session_append(append.head, count, opens, change)
-        append.committed = partial(self._note_session, append.session)
+    def _add_work(
+        self, append: Append, count: int, opens: bool, change: QueuedChange | None, within: Within | None
+    ) -> None:
+        """Add to an append of `count` facts what else happens in its transaction, and after its commit."""
+        if self.fold.session_id != self.fold.task_id:
+            append.session = self._session_append(append.head, count, opens, change)
+        work, released = self._link_work(append.head.state, within), list[str]()
+        if work is not None:
+            append.within = partial(_note_released, work, released)
+        append.committed = partial(self._note_commit, append.session, released)
 
-    def _note_session(self, session: SessionAppend) -> None:
+    def _note_commit(self, session: SessionAppend | None, released: Sequence[str]) -> None:
         """Called after the commit, also if the caller of the append has been canceled while it waited."""
-        self.turn = session.turn or self.turn
-        if session.released:
-            self._released(session.released)
+        if session is not None:
+            self.turn = session.turn or self.turn
+            if session.released:
+                self._released(session.released)
+        for task_id in released:
+            self._released(task_id)
+
+    def _link_work(self, state: TaskState, within: Within | None) -> Within | None:
+        """Return `within`, followed by the changes of other tasks' rows for an append that ends in `state`."""
+        task_id, controls = self.fold.task_id, self.fold.controls
+        if controls is None or not (state in TERMINAL or state in INTERRUPTED):
+            return within
+        blocks = any(kind is LinkKind.BLOCKS for kind, _ in controls.links)
+
+        def work(records: Records) -> Sequence[str]:
+            released = [*within(records)] if within is not None else []
+            if state in INTERRUPTED:
+                if blocks and links.targets_of(records, task_id, LinkKind.BLOCKS, 1):
+                    records.keep_task(task_id)
+                return released
+            links.stop_waiting(records, task_id)
+            return released + links.release_blocked(records, task_id) if blocks else released
+
+        return work
 
     def _approval_records(self, facts: Sequence[Fact], micros: int, run_id: str) -> Sequence[Put]:
         payloads = [payload_of(fact) for fact in facts]
@@ -506,6 +542,10 @@ class LiveTask:
             self._encoder = EventEncoder(fold.task_id, run_id, fold.session_id, self.agent_name)
             self._encoder_run = run_id
         return self._encoder
+
+
+def _note_released(work: Within, released: list[str], records: Records) -> None:
+    released[:] = work(records)
 
 
 def unexpected_end_error(task_id: str, expected: int, last: int) -> SequenceConflictError:

@@ -42,6 +42,8 @@ from protolink_grpc.runtime.run import Controls, Handler, Run, RunActions, RunHo
 from protolink_grpc.runtime.sessions import SessionService
 from protolink_grpc.runtime.slots import RunSlots
 from protolink_grpc.runtime.snapshots import Inventory, SnapshotService
+from protolink_grpc.runtime.task_control import TaskControl
+from protolink_grpc.runtime.task_snapshots import TaskSnapshots
 from protolink_grpc.runtime.tasks import Tasks, WarmTasks, not_found_error
 from protolink_grpc.runtime.watch import LogWatcher, ReadStart
 from protolink_grpc.storage.approvals import ApprovalQuery, ApprovalRow
@@ -241,6 +243,7 @@ class TaskService:
             is_stopped=lambda: self._stopped,
         )
         self.webhooks = WebhookRows(agent_name, store)
+        self.control = TaskControl(self._tasks, self._admission, TaskSnapshots(self._tasks))
         self.sessions = SessionService(self._tasks, self._admission, self._watching, self.cancel, self.watch)
         self._approvals = ApprovalService(
             agent_name,

@@ -112,8 +112,6 @@ class SessionService:
         self._watcher = SessionWatcher(tasks.store, watching, lambda: admission.is_open)
         self._cancel = cancel
         self._watch_task = watch
-        self._starting: set[asyncio.Task[None]] = set()
-        tasks.on_released = self._start_released
 
     # -- Sessions and threads --------------------------------------------------------------------------------------------
 
@@ -554,25 +552,6 @@ class SessionService:
             return False
         await live.record([TaskResumed(reason, principal)])
         return True
-
-    def _start_released(self, task_id: str) -> None:
-        """Start the run of a task that has left the queue. If this process cannot, another one finds it as an orphan."""
-        if not self._admission.is_open:
-            return
-        starting = asyncio.get_running_loop().create_task(self._start(task_id))
-        self._starting.add(starting)
-        starting.add_done_callback(self._starting.discard)
-
-    async def _start(self, task_id: str) -> None:
-        try:
-            head = await self._store.head(task_id)
-            if head is None or head.state is not TaskState.SUBMITTED:
-                return
-            live = await self._tasks.read(head)
-            if self._admission.is_open and live.fold.state is TaskState.SUBMITTED and task_id not in self._tasks.runs:
-                self._admission.resume(live, "submitted")
-        except Exception as error:  # for example a damaged log: the recovery finds the task as an orphan
-            log.warning("task %s has left its queue but cannot start here: %s", task_id, error)
 
     async def stream(
         self,

@@ -384,7 +384,7 @@ def _size_of(part: Part) -> int:
 def task_snapshot(fold: TaskFold, *, is_archived: bool) -> TaskSnapshot:
     """Return the snapshot of a task without its links and attempts."""
     controls = fold.controls
-    changes = [(after, micros) for _, after, micros in fold.history]
+    changes = [(after, micros) for _, after, micros, *_ in fold.history]
     started = next((micros for after, micros in changes if after is TaskState.WORKING), 0)
     return TaskSnapshot(
         fold.task_id,

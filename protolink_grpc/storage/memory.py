@@ -117,8 +117,11 @@ class MemoryStore:
         if entry is None:
             entry = self._entries[head.task_id] = _Entry(head)
         entry.is_kept = False
+        if before is not None and head.epoch == before.epoch and head.worker != before.worker:
+            head = replace(head, worker=before.worker)  # the task was released since the caller read it
         entry.head = head  # before the records, which may release the task
-        if append.records or append.session is not None:
+        changes_records = bool(append.records) or append.session is not None or append.within is not None
+        if changes_records:
             try:
                 self._records.change(partial(_change_records, append))
             except BaseException:
@@ -151,7 +154,7 @@ class MemoryStore:
         if rank:
             owned.forgettable[rank][head.task_id] = self._all.forgettable[rank][head.task_id] = None
         self._waiters.wake(head.task_id)
-        if append.records or append.session is not None:
+        if changes_records:
             self._wake_watchers()
         if append.committed is not None:
             append.committed()
@@ -311,6 +314,8 @@ def _change_records(append: Append, records: Records) -> None:
     put_all(records, append.records)
     if append.session is not None:
         append.session.write(records)
+    if append.within is not None:
+        append.within(records)
 
 
 def _is_released(head: TaskHead) -> bool:

@@ -14,7 +14,8 @@ from protolink_grpc.storage.records import Put, Records, RecordStore
 from protolink_grpc.storage.session_log import SessionAppend
 
 HELD: Final = "held"
-"""The worker of a submitted task that must not start yet. It is not an orphan, and any worker may end it."""
+"""The worker of a task without a run: one that must not start yet, or whose work is done outside of the agent. It is no orphan, and
+any worker may end it."""
 
 
 # Not frozen although it is never changed, because creating a frozen one costs three times as much, twice per request.
@@ -60,7 +61,7 @@ class Append:
     """One atomic addition to one log.
 
     Args:
-        head: The head after the append.
+        head: The head after the append. Its worker only counts if the append creates the task or takes it over.
         events: Framed events, ascending sequence, the first being `expected_sequence + 1`. Never empty.
         expected_sequence: Required last sequence of the log; 0 creates the task.
         expected_epoch: Required epoch of the head; one less than `head.epoch` takes the task over.
@@ -68,6 +69,7 @@ class Append:
         records: Stored atomically with the events.
         session: The part of the append that belongs to the task's session. In the transaction, `check` is called before the first
             change and may refuse the append, and `write` after the others. Both may be called more than once.
+        within: Called last in the transaction. It may refuse the append, and may be called more than once.
         committed: Called on the event loop after the commit, also if the caller of `append` has been canceled.
     """
 
@@ -78,6 +80,7 @@ class Append:
     request_id: str = ""
     records: Sequence[Put] = ()
     session: SessionAppend | None = None
+    within: Callable[[Records], None] | None = None
     committed: Callable[[], None] | None = None
 
 
@@ -183,7 +186,7 @@ class LogStore(Protocol):
             SequenceConflictError: The log has another last sequence: another writer appended to it or created the task.
             LeaseLostError: The epoch differs: another worker has the task.
             TaskNotFoundError: The task does not exist, and `expected_sequence` is not 0.
-            ProtolinkError: The merge of one of the records, or the session, refused.
+            ProtolinkError: The merge of one of the records, the session, or `within` refused.
             StoreError: The disk is full, read-only or gone. Nothing was appended.
         """
 

@@ -2,12 +2,13 @@
 
 from typing import Final
 
-from plgrpc.v1 import approval_pb2, event_pb2
+from plgrpc.v1 import approval_pb2, event_pb2, task_control_pb2
 from plgrpc.v1 import snapshot_pb2 as pb
 
 from protolink_grpc.models import snapshot as values
 from protolink_grpc.models.action import Approval
 from protolink_grpc.models.snapshot import Gap, LinkedTask, TaskAttempt, TaskSnapshot
+from protolink_grpc.models.task_control import LinkKind, TaskStatus
 from protolink_grpc.wire import payloads as _codecs_of_events  # noqa: F401 -- has the codecs of links, workers and progress reports
 from protolink_grpc.wire import tools as _codec_of_tools  # noqa: F401 -- has the codec of ToolDescription
 from protolink_grpc.wire.actions import approval_from_pb, approval_to_pb
@@ -23,6 +24,9 @@ def _read_approval(approval: approval_pb2.Approval) -> Approval:
 
 
 register_conversion(Approval, approval_pb2.Approval, approval_to_pb, _read_approval)
+
+STATUSES: Final = enum_numbers(TaskStatus, task_control_pb2.TaskStatus.DESCRIPTOR, field="status")
+LINK_KINDS: Final = enum_numbers(LinkKind, task_control_pb2.LinkKind.DESCRIPTOR, field="kind")
 
 GAP: Final = Codec(Gap, pb.Gap)
 LINKED_TASK: Final = Codec(LinkedTask, pb.LinkedTask)

@@ -448,7 +448,7 @@ def fold_to_bytes(fold: TaskFold, view: "pb.TaskView.ValueType", window: Window 
     pieces = [
         header,
         text_field(_OUTPUT, _output_id(fold, turn)),
-        delimited(HISTORY_TAG, [_encode_change(*change) for change in changes]),
+        delimited(HISTORY_TAG, [_encode_change(*change[:3]) for change in changes]),
         delimited(MESSAGES_TAG, messages),
         delimited(ARTIFACTS_TAG, results) if results else b"",
         *(text_field(_OMITTED, path) for path in omitted),

@@ -440,12 +440,13 @@ async def test_a_released_task_that_is_started_twice_has_one_run(desk: Desk) -> 
     await desk.submit("hold one")
     two = await desk.submit("hold two")
     one = (await desk.sessions.get("ann", "s"))[1][0]
-    start = desk.sessions._start
+    admission = desk.service._admission
+    start = admission._start
 
     async def start_twice(task_id: str) -> None:
         await asyncio.gather(start(task_id), start(task_id))
 
-    desk.sessions._start = start_twice  # type: ignore[method-assign]  # as if the recovery had found it at the same time
+    admission._start = start_twice  # type: ignore[method-assign]  # as if the recovery had found it at the same time
     await desk.sessions.interrupt("ann", "s", turn_id=one.turn_id)
     await desk.begins["hold two"].wait()
     for _ in range(5):

@@ -14,7 +14,7 @@ from textwrap import indent
 
 import protolink_grpc.client.agent_client as agent_client
 import protolink_grpc.client.registry_client as registry_client
-from protolink_grpc.client import session_calls, snapshot_calls, sync_clients
+from protolink_grpc.client import session_calls, snapshot_calls, sync_clients, task_control_calls
 from protolink_grpc.llms import base, sync_llm
 
 CLIENTS = Path(sync_clients.__file__).with_suffix(".pyi")
@@ -23,6 +23,7 @@ STUBS = {
     CLIENTS: {
         "SyncSessionCalls": (session_calls.SessionCalls, "sessions"),
         "SyncSnapshotCalls": (snapshot_calls.SnapshotCalls, "snapshots"),
+        "SyncTaskControlCalls": (task_control_calls.TaskControlCalls, "tasks"),
         "SyncAgentClient": (agent_client.AgentClient, "client"),
         "SyncRegistryClient": (registry_client.RegistryClient, "client"),
     },

@@ -14,6 +14,7 @@ MADE = {
     "SyncAgentClient": (CLIENTS, lambda: AgentClient("grpc://127.0.0.1:1").sync),
     "SyncSessionCalls": (CLIENTS, lambda: AgentClient("grpc://127.0.0.1:1").sync.sessions),
     "SyncSnapshotCalls": (CLIENTS, lambda: AgentClient("grpc://127.0.0.1:1").sync.snapshots),
+    "SyncTaskControlCalls": (CLIENTS, lambda: AgentClient("grpc://127.0.0.1:1").sync.tasks),
     "SyncRegistryClient": (CLIENTS, lambda: RegistryClient("grpc://127.0.0.1:1").sync),
     "SyncLLM": (LLMS, lambda: MockLLM().sync),
 }

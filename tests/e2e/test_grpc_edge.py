@@ -206,6 +206,7 @@ async def test_reflection_lets_a_stranger_list_build_and_call(worker: Worker) ->
         CONTROL_SERVICE,
         "plgrpc.v1.SessionService",
         "plgrpc.v1.SnapshotService",
+        "plgrpc.v1.TaskControlService",
         "lf.a2a.v1.A2AService",
         "a2a.v1.A2AService",
         "grpc.health.v1.Health",

@@ -12,6 +12,7 @@ from protolink_grpc.errors import LeaseLostError, ProtolinkError, SequenceConfli
 from protolink_grpc.models.json_value import to_json
 from protolink_grpc.models.lifecycle import TaskState
 from protolink_grpc.storage.approvals import APPROVALS
+from protolink_grpc.storage.links import LINKS, WAITING
 from protolink_grpc.storage.port import (
     READ_BYTES,
     Append,
@@ -57,7 +58,7 @@ MIGRATIONS = (
 """Forward steps; entry i migrates a file from version i to i + 1. Released entries are never edited. None means that
 older files are not supported any more; a new file starts after it."""
 
-KINDS: tuple[Kind[Any], ...] = (APPROVALS, WEBHOOKS, *SESSION_KINDS)
+KINDS: tuple[Kind[Any], ...] = (APPROVALS, WEBHOOKS, LINKS, WAITING, *SESSION_KINDS)
 
 SCHEMA = Schema(MIGRATIONS, tables=tables_of(*KINDS) | DROPPED)
 
@@ -71,13 +72,13 @@ _COLUMNS = (
 SELECT = f"SELECT {_COLUMNS} FROM tasks"  # noqa: S608 -- fixed words only
 _PLACES = ",".join("?" * (_COLUMNS.count(",") + 1))
 _INSERT = f"INSERT OR IGNORE INTO tasks VALUES ({_PLACES})"  # noqa: S608 -- fixed words only
-_UPDATE = (
-    "UPDATE tasks SET state = ?, sequence = ?, run_id = ?, update_micros = ?, worker = ?, epoch = ?, "
-    "messages = ?, artifacts = ?, reason = ? WHERE task_id = ? AND sequence = ? AND epoch = ?"
-)
+_CHANGED = "state = ?, sequence = ?, run_id = ?, update_micros = ?, messages = ?, artifacts = ?, reason = ?"
+_EXPECTED = "task_id = ? AND sequence = ? AND epoch = ?"
+_UPDATE = f"UPDATE tasks SET {_CHANGED} WHERE {_EXPECTED}"  # noqa: S608 -- fixed words only
 # A running task is never taken from a listed worker: a worker that has renewed its lease keeps its tasks.
 _UNLISTED = "NOT EXISTS (SELECT 1 FROM workers WHERE workers.worker = tasks.worker)"
-_TAKE = f"{_UPDATE} AND (state NOT IN ('submitted', 'working') OR worker = ? OR {_UNLISTED})"
+_FREE = f"state NOT IN ('submitted', 'working') OR worker = ? OR {_UNLISTED}"
+_TAKE = f"UPDATE tasks SET {_CHANGED}, worker = ?, epoch = ? WHERE {_EXPECTED} AND ({_FREE})"  # noqa: S608 -- fixed words only
 _THESE = "task_id IN (SELECT value FROM json_each(?))"
 RELEASE = f"UPDATE tasks SET worker = ? WHERE {_THESE} AND (worker = ? OR {_UNLISTED})"  # noqa: S608 -- fixed words only
 WORKER = "SELECT process, expire_micros FROM workers WHERE worker = ?"
@@ -151,9 +152,9 @@ def insert(
     Args:
         changed: Receives the kinds and scopes of records whose readers must be woken after the commit.
     """
-    if not append.records:
+    if not append.records and append.within is None:
         return _insert(db, append, changed)
-    # Its records may be refused after its first change: without a savepoint the whole group would be repeated. A savepoint copies
+    # It may be refused after its first change: without a savepoint the whole group would be repeated. A savepoint copies
     # each page before its first change, so appends that are only refused before their first change have none.
     db.execute("SAVEPOINT append")
     outcome: RequestRecord | ProtolinkError | None
@@ -198,6 +199,8 @@ def _insert(
     put_all(records, append.records)
     if append.session is not None:
         append.session.write(records)
+    if append.within is not None:
+        append.within(records)
     changed |= records.changed
     return None
 
@@ -277,23 +280,19 @@ def _put_head(db: sqlite3.Connection, append: Append) -> int:
     head = append.head
     if not append.expected_sequence:
         return db.execute(_INSERT, _values(head)).rowcount
-    values = (
+    changed = (
         head.state.value,
         head.sequence,
         head.run_id,
         head.update_micros,
-        head.worker,
-        head.epoch,
         head.messages,
         head.artifacts,
         head.reason,
-        head.task_id,
-        append.expected_sequence,
-        append.expected_epoch,
     )
+    expected = (head.task_id, append.expected_sequence, append.expected_epoch)
     if head.epoch == append.expected_epoch:
-        return db.execute(_UPDATE, values).rowcount
-    return db.execute(_TAKE, (*values, head.worker)).rowcount
+        return db.execute(_UPDATE, (*changed, *expected)).rowcount
+    return db.execute(_TAKE, (*changed, head.worker, head.epoch, *expected, head.worker)).rowcount
 
 
 def _refusal(db: sqlite3.Connection, append: Append) -> ProtolinkError:

@@ -1,0 +1,153 @@
+"""Links between tasks as records, for look-ups and for the release of blocked tasks. The logs of the tasks have the links too.
+
+Each function works within one transaction. A task that is blocked by another one has a row, and so has the other one, with the kind
+`BLOCKS`. A started task that has to wait for others has a row of the kind `WAITING` until it is released.
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+from protolink_grpc.errors import LinkCycleError, ResourceExhaustedError
+from protolink_grpc.models.task_control import LinkKind
+from protolink_grpc.storage.records import Kind, Records
+
+MAX_WALK: Final = 10_000
+"""Maximum number of links that the search for a cycle follows."""
+
+MAX_BLOCKED: Final = 1000
+"""Maximum number of tasks that one task blocks."""
+
+_LAST: Final = (1 << 63) - 1
+
+
+@dataclass(frozen=True, slots=True)
+class LinkRow:
+    """A link of a task to another task. The kind is `PARENT`, `BLOCKED_BY` or `BLOCKS`."""
+
+    task_id: str
+    kind: str
+    target: str
+
+
+@dataclass(frozen=True, slots=True)
+class WaitingRow:
+    """A task that was started, and that waits for the end of others."""
+
+    task_id: str
+
+
+LINKS: Final = Kind(
+    LinkRow,
+    name="task_links",
+    key=("task_id", "kind", "target"),
+    task="task_id",
+    home=lambda task: (task.task_id,),
+)
+WAITING: Final = Kind(
+    WaitingRow, name="waiting_tasks", key=("task_id",), task="task_id", home=lambda task: (task.task_id,)
+)
+
+
+def targets_of(records: Records, task_id: str, kind: LinkKind, limit: int | None = None) -> list[str]:
+    """Return the targets of a task's links of one kind."""
+    rows = records.select(LINKS, {"task_id": task_id, "kind": kind.value}, limit=limit)
+    return [row.target for row in rows]
+
+
+def put_parent(records: Records, task_id: str, target: str) -> None:
+    """Set the parent of a task. Raises LinkCycleError or ResourceExhaustedError as `put_blocker`."""
+    check_acyclic(records, task_id, LinkKind.PARENT, target)
+    records.delete(LINKS, task_id, LinkKind.PARENT.value)
+    records.put(LINKS, LinkRow(task_id, LinkKind.PARENT.value, target))
+
+
+def put_blocker(records: Records, task_id: str, target: str) -> None:
+    """Let a task wait for another one, unless that one has ended.
+
+    Raises:
+        LinkCycleError: The other task waits for this one.
+        ResourceExhaustedError: The other task blocks too many, or waits for too many to search all of them.
+    """
+    check_acyclic(records, task_id, LinkKind.BLOCKED_BY, target)
+    if has_ended(records, target):
+        return
+    if len(targets_of(records, target, LinkKind.BLOCKS, MAX_BLOCKED)) == MAX_BLOCKED:
+        raise ResourceExhaustedError(f"task {target} blocks {MAX_BLOCKED} tasks already", task_id=target)
+    records.put(LINKS, LinkRow(task_id, LinkKind.BLOCKED_BY.value, target))
+    records.put(LINKS, LinkRow(target, LinkKind.BLOCKS.value, task_id))
+    records.keep_task(target)
+
+
+def delete_link(records: Records, task_id: str, kind: LinkKind, target: str) -> None:
+    """Delete a link of a task, if it exists."""
+    records.delete(LINKS, task_id, kind.value, target)
+    if kind is LinkKind.BLOCKED_BY:
+        records.delete(LINKS, target, LinkKind.BLOCKS.value, task_id)
+
+
+def check_acyclic(records: Records, task_id: str, kind: LinkKind, target: str) -> None:
+    """Check that a new link to `target` closes no cycle of links of this kind. Raises as `put_blocker`."""
+    seen, reached = {target}, [target]
+    while reached:
+        found = reached.pop()
+        if found == task_id:
+            raise cycle_error(task_id, kind, target)
+        following = [each for each in targets_of(records, found, kind) if each not in seen]
+        seen.update(following)
+        reached += following
+        if len(seen) > MAX_WALK:
+            raise ResourceExhaustedError(f"task {target} has more than {MAX_WALK} links behind it", task_id=target)
+
+
+def cycle_error(task_id: str, kind: LinkKind, target: str) -> LinkCycleError:
+    return LinkCycleError(
+        f"task {target} leads back to task {task_id}: the link {kind} would close a cycle",
+        task_id=task_id,
+        kind=str(kind),
+        target=target,
+    )
+
+
+def has_ended(records: Records, task_id: str) -> bool:
+    """Whether a task is terminal, or not in the store any more."""
+    return records.is_finished(task_id, _LAST) is not False
+
+
+def is_blocked(records: Records, task_id: str) -> bool:
+    """Whether a task waits for one that has not ended."""
+    return any(not has_ended(records, each) for each in targets_of(records, task_id, LinkKind.BLOCKED_BY))
+
+
+def start_or_wait(records: Records, task_id: str, *, external: bool = False) -> bool:
+    """Release a task that was started, or let it wait if others block it. Returns whether it does not wait.
+
+    Args:
+        external: The work is done outside of the agent: the task is never released.
+    """
+    if is_blocked(records, task_id):
+        if not external:
+            records.put(WAITING, WaitingRow(task_id))
+        return False
+    if not external:
+        records.release_task(task_id)
+    return True
+
+
+def release_if_ready(records: Records, task_id: str) -> bool:
+    """Release a task that waits for others, if all of them have ended. Returns whether it was released."""
+    if records.get(WAITING, task_id) is None or is_blocked(records, task_id):
+        return False
+    stop_waiting(records, task_id)
+    records.release_task(task_id)
+    return True
+
+
+def stop_waiting(records: Records, task_id: str) -> bool:
+    """Forget that a task waits for others. Returns whether it did."""
+    return records.delete(WAITING, task_id) > 0
+
+
+def release_blocked(records: Records, task_id: str) -> list[str]:
+    """Release the tasks that waited only for a task that ends in this transaction, and return them."""
+    blocked = targets_of(records, task_id, LinkKind.BLOCKS)
+    return [each for each in blocked if release_if_ready(records, each)]
