@@ -216,6 +216,7 @@ _HOMES = {
     "protolink_grpc.models.push_config": ("PushConfig",),
     "protolink_grpc.models.report": ("RunReport",),
     "protolink_grpc.models.session": (
+        "DeletedSession",
         "Session",
         "SessionEvent",
         "SessionItem",
@@ -400,6 +401,7 @@ __all__ = [
     "Credentials",
     "DeadlineExceededError",
     "DelegationCycleError",
+    "DeletedSession",
     "DeliveryState",
     "EvaluationCase",
     "EvaluationReport",

@@ -204,6 +204,7 @@ from protolink_grpc.models.events import (
 from protolink_grpc.models.push_config import PushConfig
 from protolink_grpc.models.report import RunReport
 from protolink_grpc.models.session import (
+    DeletedSession,
     Session,
     SessionEvent,
     SessionItem,
@@ -386,6 +387,7 @@ __all__ = [
     "Credentials",
     "DeadlineExceededError",
     "DelegationCycleError",
+    "DeletedSession",
     "DeliveryState",
     "EvaluationCase",
     "EvaluationReport",

@@ -242,6 +242,7 @@ class AgentLifecycle:
 
     async def _open_ports(self, service: TaskService) -> None:
         components = self._components
+        service.sessions.state = components.control
         ports = self._ports = AgentPorts(self._edge_settings, self._listen_at, self._hosted)
         await ports.open(
             ServedAgent(

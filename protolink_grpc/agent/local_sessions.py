@@ -9,6 +9,7 @@ from protolink_grpc.models.fold import copy_message
 from protolink_grpc.models.json_value import plain
 from protolink_grpc.models.message import Message
 from protolink_grpc.models.session import (
+    DeletedSession,
     Session,
     SessionItem,
     SessionList,
@@ -106,6 +107,9 @@ class LocalSessions:
             ),
             timeout_s,
         )
+
+    async def delete(self, session_id: str, timeout_s: float | None) -> DeletedSession:
+        return await self._on_its_loop(lambda service: service.sessions.delete(self._principal, session_id), timeout_s)
 
     async def get(
         self, session_id: str, thread_id: str, page_size: int, page_token: str, timeout_s: float | None

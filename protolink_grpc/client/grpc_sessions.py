@@ -14,6 +14,7 @@ from protolink_grpc.models.events import RunEvent
 from protolink_grpc.models.lifecycle import SETTLED
 from protolink_grpc.models.message import Message
 from protolink_grpc.models.session import (
+    DeletedSession,
     Session,
     SessionItem,
     SessionList,
@@ -28,6 +29,7 @@ from protolink_grpc.net.address import Endpoint
 from protolink_grpc.wire.events import delta_from_pb, event_from_pb
 from protolink_grpc.wire.scalars import json_object_to_pb
 from protolink_grpc.wire.sessions import (
+    DELETED,
     RESUMPTION,
     SESSION,
     THREAD,
@@ -81,6 +83,10 @@ class RpcSessions:
         )
         response = await self._call(self._stub.UpdateSession, request, timeout_s, session_id=session_id)
         return SESSION.from_pb(response.session)
+
+    async def delete(self, session_id: str, timeout_s: float | None) -> DeletedSession:
+        request = pb.DeleteSessionRequest(session_id=session_id)
+        return DELETED.from_pb(await self._call(self._stub.DeleteSession, request, timeout_s, session_id=session_id))
 
     async def get(
         self, session_id: str, thread_id: str, page_size: int, page_token: str, timeout_s: float | None

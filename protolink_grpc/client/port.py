@@ -17,6 +17,7 @@ from protolink_grpc.models.message import Message
 from protolink_grpc.models.part import ToolCall, ToolOutput
 from protolink_grpc.models.report import RunReport
 from protolink_grpc.models.session import (
+    DeletedSession,
     Session,
     SessionItem,
     SessionList,
@@ -359,6 +360,8 @@ class SessionPort(Protocol):
     ) -> tuple[Thread, int]:
         """Return the thread, and the number of turns that were rolled back."""
         ...
+
+    async def delete(self, session_id: str, timeout_s: float | None) -> DeletedSession: ...
 
     async def resume(
         self, session_id: str, thread_id: str, reason: str, timeout_s: float | None

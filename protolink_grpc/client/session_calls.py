@@ -17,6 +17,7 @@ from protolink_grpc.models.message import Message
 from protolink_grpc.models.references import References
 from protolink_grpc.models.session import (
     DEFAULT_THREAD,
+    DeletedSession,
     Session,
     SessionItem,
     SessionList,
@@ -65,6 +66,18 @@ class SessionCalls:
         """Change a session; None leaves a value unchanged. Raises SessionNotFoundError."""
         agent = self._open(agent_url)
         return await agent.sessions.update(session_id, title, metadata, archived, self._client.timeout)
+
+    async def delete(self, session_id: str, *, agent_url: str | None = None) -> DeletedSession:
+        """Delete a session with its threads, turns, tasks and logs, and the agent's state for it. Open turns are canceled first.
+
+        Returns:
+            What was deleted.
+
+        Raises:
+            SessionNotFoundError: The caller has no such session.
+            ThreadBusyError: A run did not stop in time. The call can be repeated.
+        """
+        return await self._open(agent_url).sessions.delete(session_id, self._client.timeout)
 
     async def get(
         self,

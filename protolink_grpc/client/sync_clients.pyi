@@ -27,6 +27,7 @@ from protolink_grpc.models.message import Message
 from protolink_grpc.models.push_config import PushConfig
 from protolink_grpc.models.report import RunReport
 from protolink_grpc.models.session import (
+    DeletedSession,
     Session,
     SessionItem,
     SessionList,
@@ -73,6 +74,7 @@ class SyncSessionCalls:
         archived: bool | None = None,
         agent_url: str | None = None,
     ) -> Session: ...
+    def delete(self, session_id: str, *, agent_url: str | None = None) -> DeletedSession: ...
     def get(
         self,
         session_id: str,

@@ -270,6 +270,23 @@ SessionPayload = (
 
 
 @dataclass(frozen=True, slots=True)
+class DeletedSession:
+    """What was deleted with a session.
+
+    Args:
+        thread_count: With the thread `default`.
+        event_count: Events of the tasks.
+        states: Messages and items of the agent's state, by the name of the store.
+    """
+
+    thread_count: int = 0
+    turn_count: int = 0
+    task_count: int = 0
+    event_count: int = 0
+    states: dict[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
 class ThreadResumption:
     """What a thread does after it was resumed.
 

@@ -8,7 +8,8 @@ import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
-from typing import Any
+from functools import partial
+from typing import Any, Protocol
 
 from protolink_grpc.errors import (
     InvalidArgumentError,
@@ -27,13 +28,14 @@ from protolink_grpc.models.events import TaskInputReplaced, TaskMessagesAdded, T
 from protolink_grpc.models.fold import TaskFold
 from protolink_grpc.models.ids import new_session_id, new_uuid
 from protolink_grpc.models.json_value import to_json
-from protolink_grpc.models.lifecycle import TaskState
+from protolink_grpc.models.lifecycle import TERMINAL, TaskState
 from protolink_grpc.models.message import Message
 from protolink_grpc.models.session import (
     DEFAULT_THREAD,
     MAX_METADATA_BYTES,
     MAX_REASON_CHARS,
     MAX_TITLE_CHARS,
+    DeletedSession,
     Session,
     SessionCreated,
     SessionUpdated,
@@ -54,9 +56,10 @@ from protolink_grpc.runtime.tasks import Tasks
 from protolink_grpc.runtime.watch import LogWatcher
 from protolink_grpc.storage import session_queries as queries
 from protolink_grpc.storage import session_rows as rows
+from protolink_grpc.storage.port import HELD, TaskHead, TaskQuery
 from protolink_grpc.storage.records import Records
 from protolink_grpc.storage.session_log import BESIDE_OTHERS, Opening, QueuedChange, RolledBack, SessionLog
-from protolink_grpc.storage.session_rows import EndedTurn, owner_of
+from protolink_grpc.storage.session_rows import EndedTurn, SessionHead, owner_of
 
 log = get_logger(__name__)
 
@@ -88,13 +91,30 @@ _INTERRUPTING = frozenset({WhenBusy.INTERRUPT, WhenBusy.ROLLBACK})
 """The policies that cancel the active turns."""
 
 
+class SessionState(Protocol):
+    """What an agent stores for a session besides its tasks."""
+
+    async def check_delete(self, session_id: str, principal: str) -> None:
+        """Raise ActionDeniedError if the principal may not delete it."""
+        ...
+
+    async def delete(self, session_id: str, principal: str) -> dict[str, int]:
+        """Delete it, and return the number of messages and items by store."""
+        ...
+
+
 class SessionService:
     """The sessions of one agent. Every method is for one principal, and does not find the sessions of others.
 
     Args:
         watching: Counts and stops the readers.
         cancel, watch: Those of TaskService.
+
+    Attributes:
+        state: The state of the agent; None if it has none.
     """
+
+    state: SessionState | None = None
 
     def __init__(
         self,
@@ -235,6 +255,52 @@ class SessionService:
             return started
 
         return await self._store.change(work)
+
+    async def delete(self, principal: str, session_id: str) -> DeletedSession:
+        """Delete a session with its tasks and the agent's state for it. Open turns and tasks are canceled first.
+
+        The state is deleted before the session, so that the call can be repeated after a crash.
+
+        Raises:
+            SessionNotFoundError: The principal has no such session.
+            ThreadBusyError: A run did not stop in time, or another turn was submitted. Some tasks may be deleted.
+            ActionDeniedError: The agent's policy does not allow to delete its state.
+        """
+        head, threads = await self._read(principal, session_id)
+        if self.state is not None:
+            await self.state.check_delete(session_id, principal)
+        task_ids = await self._end_tasks(principal, session_id)
+        states = {} if self.state is None else await self.state.delete(session_id, principal)
+        try:
+            deleted = await self._tasks.delete(task_ids, principal, records=partial(_drop_unchanged, head))
+        except TaskAlreadyRunningError as error:
+            raise ThreadBusyError(f"session {session_id} is still working: {error}", session_id=session_id) from error
+        return DeletedSession(threads, head.turns, deleted.tasks, deleted.events, states)
+
+    async def _read(self, principal: str, session_id: str) -> tuple[SessionHead, int]:
+        """Return the row of a session, and the number of its threads."""
+
+        def query(records: Records) -> tuple[SessionHead, int]:
+            head = queries.require_head(records, self._owner(principal), session_id)
+            return head, len(queries.read_threads(records, head))
+
+        return await self._store.view(query)
+
+    async def _end_tasks(self, principal: str, session_id: str) -> list[str]:
+        """Cancel the tasks of a session that have not ended, queued ones first, and return all its tasks."""
+        found: list[TaskHead] = []
+        query = TaskQuery(principal, self._agent_name, session_id=session_id, page_size=1000)
+        while True:
+            page = await self._store.find(query)
+            found += page.heads
+            if page.next is None:
+                break
+            query = replace(query, after=page.next)
+        opened = [each for each in found if each.state not in TERMINAL]
+        opened.sort(key=lambda each: each.worker != HELD)
+        for each in opened:
+            await self._cancel_task(each.task_id, principal, "its session is deleted")
+        return [each.task_id for each in found]
 
     # -- Turns -----------------------------------------------------------------------------------------------------------
 
@@ -448,12 +514,15 @@ class SessionService:
                 raise outcome
 
     async def _cancel_turn(self, turn: Turn, principal: str, reason: str) -> None:
+        await self._cancel_task(turn.task_id, principal, reason)
+
+    async def _cancel_task(self, task_id: str, principal: str, reason: str) -> None:
         try:
-            await self._cancel(turn.task_id, principal, reason=reason)
+            await self._cancel(task_id, principal, reason=reason)
         except StoreError:
             raise
         except ProtolinkError:
-            log.debug("turn %s has ended before it could be interrupted", turn.turn_id)
+            log.debug("task %s has ended before it could be canceled", task_id)
 
     async def _interrupt_before(self, principal: str, session_id: str, turn_id: str) -> None:
         """Cancel the active turns that were submitted before a queued turn, which is the first one in its queue."""
@@ -593,6 +662,17 @@ class SessionService:
 
     def _owner(self, principal: str) -> str:
         return owner_of(self._agent_name, principal)
+
+
+def _drop_unchanged(known: SessionHead, records: Records) -> None:
+    """Drop a session whose tasks have ended. Raises ThreadBusyError if it has got another turn."""
+    head = records.get(rows.HEADS, known.owner, known.session_id)
+    if head is None:
+        return
+    if head.turns != known.turns:
+        name = known.session_id
+        raise ThreadBusyError(f"session {name} has got another turn; delete it again", session_id=name)
+    queries.drop_session(records, head)
 
 
 def _merged_input(fold: TaskFold, submission: Submission) -> list[Fact]:

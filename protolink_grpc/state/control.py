@@ -92,6 +92,24 @@ class StateControl:
         reports = [await _run(own, store, reset) for store in stores]
         return StateOperationResult("reset", session_id, tuple(reports))
 
+    async def check_delete(self, session_id: str, principal: str) -> None:
+        """Check that the state of a session may be deleted. Raises ActionDeniedError if `authorize` refuses."""
+        await self._authorize("state.reset", session_id, principal)
+
+    async def delete(self, session_id: str, principal: str) -> dict[str, int]:
+        """Delete the state of a session and of its threads, and return the number of messages and items by store.
+
+        Raises:
+            StoreError: A store failed; the others may be deleted. The call can be repeated.
+        """
+        own, found = self._state.of(principal), dict[str, int]()
+        if own.conversation is not None:
+            found[own.conversation.name] = await own.conversation.delete(session_id)
+        if own.tools is not None:
+            found[own.tools.name] = (await own.tools.describe(session_id)).item_count
+            await own.tools.reset(session_id)
+        return found
+
     async def compact(self, request: StateOperationRequest, principal: str) -> StateOperationResult:
         """Compact the conversation of a session, without those of its threads.
 

@@ -259,6 +259,13 @@ def read_heads(
     return [session_of(each) for each in shown], cursor
 
 
+def drop_session(records: Records, head: SessionHead) -> None:
+    """Delete all rows of a session."""
+    for kind in (THREADS, ROLLBACKS, MERGED_TURNS, OPEN_TURNS, ENDED_TURNS, ENTRIES):
+        records.delete(kind, head.number)
+    records.delete(HEADS, head.owner, head.session_id)
+
+
 def read_entries(records: Records, number: int, after: int, limit: int) -> list[Entry]:
     """Return the entries with events after a position, ascending."""
     return records.select(ENTRIES, {"session": number}, after=(number, after), limit=limit)

@@ -18,7 +18,7 @@ from protolink_grpc.models.json_value import to_json
 from protolink_grpc.models.lifecycle import TaskState
 from protolink_grpc.models.session import Session, SessionEvent, SessionItem, SessionPayload, Thread, Turn, WhenBusy
 from protolink_grpc.models.watch import WatchPosition
-from protolink_grpc.wire.compile import Codec, enum_numbers
+from protolink_grpc.wire.compile import Codec, Special, enum_numbers
 from protolink_grpc.wire.events import event_from_pb as run_event_from_pb
 from protolink_grpc.wire.scalars import (
     bytes_field,
@@ -38,6 +38,15 @@ enum_numbers(TaskState, task_pb2.TaskState.DESCRIPTOR, unset=TaskState.UNKNOWN)
 
 THREAD: Final = Codec(Thread, pb.Thread, created_at="create_time")
 TURN: Final = Codec(Turn, pb.Turn, created_at="create_time", ended_at="end_time")
+DELETED: Final = Codec(
+    values.DeletedSession,
+    service_pb.DeleteSessionResponse,
+    states=Special(
+        "states",
+        lambda deleted: [service_pb.DeletedState(name=name, count=count) for name, count in deleted.states.items()],
+        lambda response: {each.name: each.count for each in response.states},
+    ),
+)
 RESUMPTION: Final = Codec(values.ThreadResumption, service_pb.ResumeThreadResponse)
 SESSION: Final = Codec(Session, pb.Session, created_at="create_time", updated_at="update_time")
 

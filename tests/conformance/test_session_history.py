@@ -9,16 +9,20 @@ from typing import Any
 import pytest
 
 from protolink_grpc import (
+    ActionDeniedError,
     Agent,
     AgentCard,
     AgentClient,
+    CapabilityPolicy,
     InvalidArgumentError,
     MemoryStore,
     Message,
     ScriptedLLM,
+    SessionNotFoundError,
     SQLiteStorage,
     SQLiteStore,
     Task,
+    TaskNotFoundError,
     TaskState,
     Thread,
     ThreadNotFoundError,
@@ -291,3 +295,49 @@ async def test_a_thread_that_is_resumed_says_what_it_waits_for(chat: Chat) -> No
     assert (found.resumed, found.waiting_turn) == ((), None)
     with pytest.raises(ThreadNotFoundError):
         await chat.sessions.resume("s", thread_id="unknown")
+
+
+# -- deletion ------------------------------------------------------------------------------------------------------------
+
+
+async def test_a_deleted_session_is_gone_with_its_tasks_its_threads_and_what_its_models_remember(chat: Chat) -> None:
+    await chat.say("one")
+    await chat.sessions.start_thread("s", "side", from_thread="default")
+    await chat.say("two", thread_id="side")
+    working = await chat.submit("wait")
+    await asyncio.wait_for(chat.began.wait(), WAIT_S)
+    queued = await chat.submit("later")
+    deleted = await chat.sessions.delete("s")
+    assert (deleted.thread_count, deleted.turn_count, deleted.task_count) == (2, 4, 4)
+    assert deleted.event_count > 4
+    assert deleted.states == {"conversation": 6}  # a question and an answer of `default`, two of each in the branch
+    client = AgentClient(url=chat.agent.card.url, timeout=WAIT_S)
+    for turn in (working, queued):
+        with pytest.raises(TaskNotFoundError):
+            await client.get_task(turn.task_id)
+    for call in (chat.sessions.get("s"), chat.sessions.delete("s")):
+        with pytest.raises(SessionNotFoundError):
+            await call
+    assert (await chat.sessions.list()).sessions == ()
+    assert await chat.say("three") == ["three"]
+    assert (await chat.sessions.get("s")).session.turn_count == 1
+
+
+async def test_a_reader_of_a_deleted_session_ends_with_not_found(chat: Chat) -> None:
+    await chat.say("one")
+    stream = chat.sessions.subscribe("s")
+    async with asyncio.timeout(WAIT_S), aclosing(stream) as items:
+        await anext(items)
+        await chat.sessions.delete("s")
+        with pytest.raises(SessionNotFoundError):
+            async for _ in items:
+                pass
+
+
+async def test_a_session_is_not_deleted_if_the_policy_keeps_its_state(store: Callable[[], TaskStore]) -> None:
+    chat = Chat(store(), policy=CapabilityPolicy({"state.reset": "deny"}))
+    async with chat.agent:
+        await chat.say("one")
+        with pytest.raises(ActionDeniedError):
+            await chat.sessions.delete("s")
+        assert await chat.say("two") == ["one", "two"]

@@ -79,6 +79,7 @@ NAMES: dict[str, list[str]] = {
         "DEFAULT_REDACTION_POLICY",
         "DeadlineExceededError",
         "DelegationCycleError",
+        "DeletedSession",
         "DeliveryState",
         "EvaluationCase",
         "EvaluationReport",

@@ -26,7 +26,7 @@ from protolink_grpc.models.json_value import from_json, to_json
 from protolink_grpc.models.kinds import Kind
 from protolink_grpc.models.lifecycle import StateChange, TaskState
 from protolink_grpc.models.part import RouteDecision, ToolOutput
-from protolink_grpc.models.session import Session, Thread, ThreadResumption, Turn, TurnState, WhenBusy
+from protolink_grpc.models.session import DeletedSession, Session, Thread, ThreadResumption, Turn, TurnState, WhenBusy
 from protolink_grpc.models.snapshot import (
     ActionCount,
     ArtifactsSnapshot,
@@ -322,6 +322,14 @@ VALUES: dict[Codec[Any, Any], tuple[Any, st.SearchStrategy[Any]]] = {
     ),
     sessions.THREAD: (FULL_THREAD, threads),
     sessions.TURN: (FULL_TURN, turns),
+    sessions.DELETED: (
+        DeletedSession(1, 2, 3, 4, {"conversation": 5}),
+        st.builds(
+            DeletedSession,
+            *[values.counts] * 4,
+            st.dictionaries(values.names, values.counts, max_size=3),
+        ),
+    ),
     sessions.RESUMPTION: (
         ThreadResumption((FULL_TURN,), (FULL_TURN,), FULL_TURN),
         st.builds(ThreadResumption, st.tuples(turns), st.tuples(turns), st.none() | turns),
@@ -391,7 +399,14 @@ OTHER_JSON = {
     *(cards.CARD, cards.INTERFACE),  # an empty field is the default in JSON: see `test_registry_cards`
     *(registry.FILTER, registry.INSTANCE_STATUS, registry.REGISTERED_AGENT, registry.AGENT_CHANGE),
     watch.POSITION,  # no JSON form, like those of the registry and of sessions
-    *(sessions.THREAD, sessions.TURN, sessions.SESSION, sessions.RESUMPTION, *sessions.PAYLOADS.values()),
+    *(
+        sessions.THREAD,
+        sessions.TURN,
+        sessions.SESSION,
+        sessions.RESUMPTION,
+        sessions.DELETED,
+        *sessions.PAYLOADS.values(),
+    ),
     *SNAPSHOTS,
 }
 

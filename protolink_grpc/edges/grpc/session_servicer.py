@@ -8,7 +8,7 @@ from plgrpc.v1 import session_service_pb2_grpc
 
 from protolink_grpc.edges.grpc import convert
 from protolink_grpc.edges.grpc.call import Context, caller, caller_scopes
-from protolink_grpc.errors import InvalidArgumentError, UnimplementedError
+from protolink_grpc.errors import InvalidArgumentError
 from protolink_grpc.models.clock import micros_from_iso
 from protolink_grpc.models.redaction import DEFAULT_REDACTION_POLICY, RedactionPolicy
 from protolink_grpc.models.session import DEFAULT_THREAD, SessionItem, WhenBusy
@@ -26,7 +26,7 @@ from protolink_grpc.runtime.admission import Submission
 from protolink_grpc.runtime.service import TaskService
 from protolink_grpc.wire.bounds import is_small, run_in_thread
 from protolink_grpc.wire.scalars import json_object_from_pb
-from protolink_grpc.wire.sessions import RESUMPTION, SESSION, THREAD, TURN, WHEN_BUSY, runtime_event_to_pb
+from protolink_grpc.wire.sessions import DELETED, RESUMPTION, SESSION, THREAD, TURN, WHEN_BUSY, runtime_event_to_pb
 from protolink_grpc.wire.tasks import check_id, encoded_messages_from_pb
 
 TURN_BYTES = 512
@@ -184,7 +184,8 @@ class SessionServicer(session_service_pb2_grpc.SessionServiceServicer):
                 yield body
 
     async def DeleteSession(self, request: pb.DeleteSessionRequest, context: Context) -> pb.DeleteSessionResponse:
-        raise UnimplementedError("sessions cannot be deleted yet")
+        deleted = await self._sessions.delete(caller(), convert.require_id(request.session_id, "session_id"))
+        return DELETED.to_pb(deleted)
 
     async def UpdateQueuedTurn(
         self, request: pb.UpdateQueuedTurnRequest, context: Context
