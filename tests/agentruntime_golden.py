@@ -271,9 +271,9 @@ def _notes(turn: Turn) -> list[Record]:
 
 
 def _history() -> list[Record]:
-    done = {"targetTurnId": "t1", "removedTurns": [], "baseline": "t1"}
+    done = {"targetTurnId": "t3", "removedTurns": ["t3"], "baseline": "t1"}
     return [
-        event("history.rollback.started", {"target": "t1"}, threadId="main"),
+        event("history.rollback.started", {"target": "t3"}, threadId="main"),
         event("history.rollback.completed", done, threadId="main"),
         event("snapshot.repaired", {"gap": [1, 2]}, threadId="main"),
     ]
@@ -295,6 +295,7 @@ SNAPSHOT: Record = {
     "sessionId": "s",
     "title": "Trip to Lyon",
     "turnCount": 5,
+    "tasks": [{"taskId": "task-t1", "status": "completed"}, {"taskId": "task-t3", "status": "cancelled"}],
     "threads": [
         {
             "threadId": "main",
@@ -302,8 +303,9 @@ SNAPSHOT: Record = {
             "pendingRequests": [],
             "queuedTurns": [],
             "turns": [
-                {"turnId": "t1", "status": "completed", "completedAt": "2026-06-12T12:00:00Z"},
+                {"turnId": "t1", "status": "completed", "completedAt": "2026-06-12T12:00:00Z", "rolledBack": False},
                 {"turnId": "t2", "status": "cancelled", "completedAt": "2026-06-12T12:00:00Z"},
+                {"turnId": "t3", "status": "cancelled", "completedAt": "2026-06-12T12:00:00Z", "rolledBack": True},
             ],
         },
         {"threadId": "side", "status": "idle"},

@@ -8,6 +8,7 @@ from agentruntime_golden import SNAPSHOT, golden, text_of
 from cli_world import plgrpc
 
 from protolink_grpc import Agent, AgentCard, Task
+from protolink_grpc.reports.agentruntime_validator.validation import RULES
 
 
 class Clerk(Agent):
@@ -62,7 +63,7 @@ def test_a_log_is_read_from_standard_input(tmp_path: Path) -> None:
     done = plgrpc(*arguments, stdin=text_of(golden()).decode(), cwd=tmp_path)
     assert (done.code, done.err) == (0, "")
     assert "Log: standard input\n" in done.out
-    assert ": 147 passed, 0 failed, 0 not exercised, 0 not checkable" in done.out
+    assert f"Rules: {len(RULES)}: {len(RULES)} passed, 0 failed, 0 not exercised, 0 not checkable" in done.out
 
 
 @pytest.mark.parametrize(

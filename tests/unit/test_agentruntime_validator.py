@@ -281,6 +281,8 @@ FAULTS: dict[str, Mutation] = {
     "R147.3": lambda _, snapshot: snapshot["threads"][0]["turns"][1].__setitem__("status", "completed"),
     "R147.4": lambda _, snapshot: snapshot.__setitem__("turnCount", 4),
     "R147.5": lambda _, snapshot: snapshot.__setitem__("title", "Trip"),
+    "R147.6": lambda _, snapshot: snapshot["tasks"][0].__setitem__("status", "running"),
+    "R147.7": lambda _, snapshot: snapshot["threads"][0]["turns"][0].__setitem__("rolledBack", True),
     "R160.1": repeat("benchmark.trial.started"),
     "R160.2": drop("benchmark.trial.started"),
     "R160.3": repeat("benchmark.trial.completed"),

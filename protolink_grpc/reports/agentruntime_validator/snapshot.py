@@ -17,6 +17,8 @@ class Snapshot:
         queue: The queued turns of each thread, in order.
         active: The open turns of each thread that are not queued.
         ended: The statuses that an ended turn may have in the log. Only turns of the document.
+        tasks: The status of each task.
+        rolled_back: Whether each turn was taken out of its thread.
         pending: The open questions.
     """
 
@@ -29,6 +31,8 @@ class Snapshot:
     queue: dict[str, list[str]] | None = None
     active: dict[str, list[str]] | None = None
     ended: dict[str, frozenset[str]] = field(default_factory=dict)
+    tasks: dict[str, str] = field(default_factory=dict)
+    rolled_back: dict[str, bool] = field(default_factory=dict)
     pending: frozenset[str] | None = None
     first_sequence: int | None = None
     """The log must reach this sequence: the position of this package's snapshots stands for a range of sequences."""
@@ -90,6 +94,11 @@ def _from_page(session: dict[str, Any], turns: object) -> Snapshot:
         queue,
         active,
         ended,
+        rolled_back={
+            _text(turn, "turn_id", "turns"): turn["rolled_back"]
+            for turn in _objects({"turns": turns}, "turns", "")
+            if isinstance(turn.get("rolled_back"), bool)
+        },
         first_sequence=position * PLACES,
     )
 
@@ -102,6 +111,7 @@ def _from_contract(document: dict[str, Any]) -> Snapshot:
     queue: dict[str, list[str]] = {}
     active: dict[str, list[str]] = {}
     ended: dict[str, frozenset[str]] = {}
+    rolled_back: dict[str, bool] = {}
     pending: set[str] = set()
     for thread in _objects(document, "threads", ""):
         name = _text(thread, "threadId", "threads")
@@ -113,6 +123,8 @@ def _from_contract(document: dict[str, Any]) -> Snapshot:
             _text(each, "actionId", "pendingRequests") for each in _objects(thread, "pendingRequests", "threads")
         )
         for turn in _objects(thread, "turns", "threads"):
+            if isinstance(removed := turn.get("rolledBack"), bool):
+                rolled_back[_text(turn, "turnId", "turns")] = removed
             if turn.get("completedAt"):
                 ended[_text(turn, "turnId", "turns")] = frozenset((str(turn.get("status")),))
     sequence, title, count = (document.get(name) for name in ("sequence", "title", "turnCount"))
@@ -125,6 +137,12 @@ def _from_contract(document: dict[str, Any]) -> Snapshot:
         queue={name: turns for name, turns in queue.items() if turns},
         active=active,
         ended=ended,
+        rolled_back=rolled_back,
+        tasks={
+            _text(task, "taskId", "tasks"): _text(task, "status", "tasks")
+            for place in (document, *document["threads"])
+            for task in _objects(place, "tasks", "")
+        },
         pending=frozenset(pending) if any("pendingRequests" in each for each in document["threads"]) else None,
         first_sequence=sequence if isinstance(sequence, int) and not isinstance(sequence, bool) else None,
     )

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from protolink_grpc.reports.agentruntime_validator.event_file import Event
-from protolink_grpc.reports.agentruntime_validator.log_state import LogState
+from protolink_grpc.reports.agentruntime_validator.log_state import LogState, status_after
 from protolink_grpc.reports.agentruntime_validator.rule import Rule, RuleResult
 from protolink_grpc.reports.agentruntime_validator.snapshot import Snapshot
 
@@ -23,7 +23,7 @@ SNAPSHOT_RULES: Final[list[SnapshotRule]] = []
 
 @dataclass(slots=True)
 class SessionFold:
-    """The facts of one session, computed from its events. `ends` has only the turns of the snapshot."""
+    """The facts of one session, computed from its events. `ends` and `tasks` have only turns and tasks of the snapshot."""
 
     title: str = ""
     is_archived: bool = False
@@ -33,11 +33,16 @@ class SessionFold:
     open: dict[str, str] = field(default_factory=dict)
     """The thread of each open turn, in the order of their submission."""
     ends: dict[str, set[str]] = field(default_factory=dict)
+    tasks: dict[str, str] = field(default_factory=dict)
+    removed: set[str] = field(default_factory=set)
+    """The turns that were rolled back."""
     pending: set[str] = field(default_factory=set)
     last_sequence: int = -1
 
-    def apply(self, event: Event, wanted: frozenset[str]) -> None:
+    def apply(self, event: Event, wanted: Snapshot) -> None:
         kind, payload, turn = event.type, event.payload, event.text("turnId")
+        if kind.startswith("task.") and (task := event.text("taskId")) in wanted.tasks:
+            self.tasks[task] = status_after(event, self.tasks.get(task, ""))
         if kind in ("session.created", "session.updated"):
             self.title = event.text("title")
             self.is_archived = payload.get("archived") is True
@@ -51,8 +56,11 @@ class SessionFold:
             self.queue[event.text("threadId")] = [str(each) for each in order] if isinstance(order, list) else []
         elif kind in ("turn.completed", "turn.failed"):
             self.open.pop(turn, None)
-            if turn in wanted:
+            if turn in wanted.ended:
                 self.ends[turn] = {event.text("outcome") or event.text("status") or kind.removeprefix("turn.")}
+        elif kind == "history.rollback.completed":
+            removed = payload.get("removedTurns")
+            self.removed.update(map(str, removed) if isinstance(removed, list) else ())
         elif kind == "action.required":
             self.pending.add(event.text("actionId"))
         elif kind == "action.resolved":
@@ -69,7 +77,6 @@ class SnapshotCheck:
     def __init__(self, snapshot: Snapshot | None) -> None:
         self._snapshot = snapshot
         self._fold = SessionFold()
-        self._wanted = frozenset(snapshot.ended) if snapshot is not None else frozenset()
 
     def apply(self, event: Event) -> None:
         """Fold the next event, if it is one of the session and not later than the snapshot."""
@@ -80,7 +87,7 @@ class SnapshotCheck:
             self._fold.last_sequence = max(sequence, self._fold.last_sequence)
             if snapshot.sequence is not None and sequence > snapshot.sequence:
                 return
-        self._fold.apply(event, self._wanted)
+        self._fold.apply(event, snapshot)
 
     def results(self, log: LogState) -> list[RuleResult]:
         """Compare, and return the results of all rules."""
@@ -165,6 +172,18 @@ def compare_title(fold: SessionFold, snapshot: Snapshot) -> Iterator[str]:
         yield _difference("title", fold.title, snapshot.title)
     if snapshot.is_archived is not None:
         yield _difference("archived", fold.is_archived, snapshot.is_archived)
+
+
+@_rule("R147.6", "A task of the snapshot has the status that follows from the log.", "SPEC:251, TASK:213")
+def compare_tasks(fold: SessionFold, snapshot: Snapshot) -> Iterator[str]:
+    for task, status in snapshot.tasks.items():
+        yield _difference(f"task {task}", fold.tasks.get(task, "unknown"), status)
+
+
+@_rule("R147.7", "The snapshot has the turns that were rolled back.", "SPEC:251, SH:22")
+def compare_rollbacks(fold: SessionFold, snapshot: Snapshot) -> Iterator[str]:
+    for turn, is_removed in snapshot.rolled_back.items():
+        yield _difference(f"turn {turn} was rolled back", turn in fold.removed, is_removed)
 
 
 @_rule("R022", "The open questions of the snapshot are those of the log.", "RES:38, SS:25")
