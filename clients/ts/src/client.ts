@@ -42,7 +42,9 @@ import type { CallOptions } from "./options.js";
 import { jsonText, type ToolArguments, toolCall } from "./parts.js";
 import { References } from "./references.js";
 import { Sessions } from "./sessions.js";
+import { Snapshots } from "./snapshots.js";
 import { stubTransport } from "./stubs.js";
+import { TaskControl } from "./task-control.js";
 import { type Input, inputOf, randomId } from "./tasks.js";
 
 /** Options of {@link Client.submit}. */
@@ -151,6 +153,10 @@ export class Client {
   readonly control: Stub<typeof ControlService>;
   /** The sessions of the caller with the agent: conversations whose inputs wait for each other. */
   readonly sessions: Sessions;
+  /** The control of the caller's tasks with the agent: drafts, links, pauses, retries, and work outside of the agent. */
+  readonly tasks: TaskControl;
+  /** What the caller's sessions, threads and tasks are now. */
+  readonly snapshots: Snapshots;
   readonly #caller: Caller;
   readonly #close: () => void;
   readonly #name = randomId();
@@ -165,6 +171,8 @@ export class Client {
     this.control = createClient(ControlService, transport);
     this.#caller = new Caller(options);
     this.sessions = new Sessions(transport, this.#caller);
+    this.tasks = new TaskControl(transport, this.#caller);
+    this.snapshots = new Snapshots(transport, this.#caller);
     this.transport = stubTransport(transport, this.#caller);
     this.#close = close;
   }

@@ -48,6 +48,9 @@ export {
   type InterruptOptions,
   type NewSession,
   type NewThread,
+  type ResumeOptions,
+  type RollbackOptions,
+  type RuntimeEventOptions,
   type SessionChanges,
   type SessionFilter,
   type SessionItem,
@@ -58,4 +61,16 @@ export {
   type TurnStreamOptions,
   type TurnWindow,
 } from "./sessions.js";
+export { Snapshots, type ThreadOptions } from "./snapshots.js";
+export {
+  type CompletionOptions,
+  type DraftOptions,
+  type ProgressOptions,
+  type ReasonOptions,
+  type RetryOptions,
+  type StartOptions,
+  type TaskChanges,
+  TaskControl,
+  type TaskSnapshotFilter,
+} from "./task-control.js";
 export { type Content, type Input, newTask, outputText, userMessage } from "./tasks.js";

@@ -8,9 +8,12 @@ import {
   type Transport,
 } from "@connectrpc/connect";
 import {
+  type DeleteSessionResponse,
   type Delta,
   DeltaMode,
+  type ResumeThreadResponse,
   type RunEvent,
+  type RuntimeEvent,
   type Session,
   type SessionEvent,
   SessionSchema,
@@ -85,6 +88,10 @@ export interface NewThread extends CallOptions {
   threadId?: string;
   /** For people. */
   title?: string;
+  /** The thread whose conversation the new one begins with. Default: none, the conversation is empty. */
+  fromThreadId?: string;
+  /** The last turn of `fromThreadId` to include. Default: the last one that has ended. */
+  fromTurnId?: string;
 }
 
 /** Options of {@link Sessions.submit}. */
@@ -115,10 +122,32 @@ export interface InterruptOptions extends CallOptions {
   clearQueue?: boolean;
 }
 
+/** Options of {@link Sessions.rollBack}. */
+export interface RollbackOptions extends CallOptions {
+  /** Why, one sentence. */
+  reason?: string;
+}
+
+/** Options of {@link Sessions.resume}. */
+export interface ResumeOptions extends CallOptions {
+  /** The thread. Default: `default`. */
+  threadId?: string;
+  /** Why, one sentence. */
+  reason?: string;
+}
+
 /** Options of {@link Sessions.subscribe}. */
 export interface SessionSubscription extends CallOptions {
   /** Position of the last event that the caller has. Default: 0, from the beginning. */
   after?: bigint;
+}
+
+/** Options of {@link Sessions.runtimeEvents}. */
+export interface RuntimeEventOptions extends CallOptions {
+  /** `sequence` of the last event that the caller has. Default: 0, from the beginning. */
+  after?: bigint;
+  /** End the stream after the last event that exists at the time of the call. */
+  stopAtEnd?: boolean;
 }
 
 /** An event of a session itself, or of one of its tasks. One of the two is set. */
@@ -172,12 +201,23 @@ export class Sessions {
     return this.#caller.stream((call) => this.#pages(options, call), options);
   }
 
-  /** Starts a thread with an empty conversation, or returns the existing one. The session is created if necessary. */
+  /**
+   * Deletes a session with its threads, turns and tasks, the logs of these tasks, and the stored state of the agent for the session. Open
+   * turns are canceled first. Fails with SESSION_NOT_FOUND, also for a repetition after a response that got lost, and with THREAD_BUSY if
+   * a run does not stop in time: repeat the call then.
+   */
+  async delete(sessionId: string, options?: CallOptions): Promise<DeleteSessionResponse> {
+    return this.#caller.answer((call) => this.stub.deleteSession({ sessionId }, call), options);
+  }
+
+  /**
+   * Starts a thread, or returns the existing one. The session is created if necessary. The conversation of the thread is empty, or with
+   * `fromThreadId` that of another thread up to a turn. Fails with THREAD_NOT_FOUND or TURN_NOT_FOUND if there is none to branch from.
+   */
   async startThread(sessionId: string, options: NewThread = {}): Promise<Thread> {
-    const { threadId = randomId(), title } = options;
-    const request = { sessionId, threadId, title };
-    const { thread } = await this.#caller.answer((call) => this.stub.startThread(request, call), options);
-    return thread ?? create(ThreadSchema);
+    const { threadId = randomId(), title, fromThreadId, fromTurnId } = options;
+    const request = { sessionId, threadId, title, fromThreadId, fromTurnId };
+    return threadOf(await this.#caller.answer((call) => this.stub.startThread(request, call), options));
   }
 
   /**
@@ -229,6 +269,31 @@ export class Sessions {
     return turnOf(await this.#caller.answer((call) => this.stub.removeQueuedTurn(request, call), options));
   }
 
+  /** Replaces the messages of a queued turn. Other fields of the input are ignored. Fails as {@link promote}. */
+  async replaceInput(sessionId: string, turnId: string, input: Input, options?: CallOptions): Promise<Turn> {
+    const request = { sessionId, turnId, messages: inputOf(input).messages };
+    return turnOf(await this.#caller.answer((call) => this.stub.updateQueuedTurn(request, call), options));
+  }
+
+  /**
+   * Takes a turn and all later ones out of the conversation of their thread, and returns the thread. Active turns among them are canceled.
+   * Nothing is deleted: `rolledBack` marks them. Repeating the call changes nothing. Fails with SESSION_NOT_FOUND or TURN_NOT_FOUND, and
+   * with INVALID_ARGUMENT for a turn that waits in the queue.
+   */
+  async rollBack(sessionId: string, turnId: string, options: RollbackOptions = {}): Promise<Thread> {
+    const request = { sessionId, turnId, reason: options.reason };
+    return threadOf(await this.#caller.answer((call) => this.stub.rollbackThread(request, call), options));
+  }
+
+  /**
+   * Ends the pauses of the active turns of a thread, and returns what the thread still waits for. A thread continues by itself after a
+   * restart of the agent. Fails with SESSION_NOT_FOUND or THREAD_NOT_FOUND.
+   */
+  async resume(sessionId: string, options: ResumeOptions = {}): Promise<ResumeThreadResponse> {
+    const { threadId, reason } = options;
+    return this.#caller.answer((call) => this.stub.resumeThread({ sessionId, threadId, reason }, call), options);
+  }
+
   /**
    * Yields everything that happens in a session after a position, in the order of positions: stored events, then live ones, until it is
    * left. It survives cuts as {@link stream} does. Fails with SESSION_NOT_FOUND, or with SEQUENCE_OUT_OF_RANGE for a position that the
@@ -236,6 +301,14 @@ export class Sessions {
    */
   subscribe(sessionId: string, options: SessionSubscription = {}): Stream<SessionItem> {
     return this.#caller.stream((call) => this.#items(sessionId, options.after ?? 0n, call), options);
+  }
+
+  /**
+   * Yields what {@link subscribe} yields as events of the Agent Runtime contract. Sequences ascend, with gaps. It survives cuts as
+   * {@link stream} does. Fails as `subscribe`.
+   */
+  runtimeEvents(sessionId: string, options: RuntimeEventOptions = {}): Stream<RuntimeEvent> {
+    return this.#caller.stream((call) => this.#runtimeEvents(sessionId, options, call), options);
   }
 
   async *#pages(options: SessionFilter, whole: Call): AsyncGenerator<Session, void, undefined> {
@@ -279,6 +352,27 @@ export class Sessions {
       for (const item of position.take(response)) {
         call.patience.progress();
         yield item;
+      }
+    }
+  }
+
+  async *#runtimeEvents(
+    sessionId: string,
+    { after = 0n, stopAtEnd = false }: RuntimeEventOptions,
+    call: Call,
+  ): AsyncGenerator<RuntimeEvent, void, undefined> {
+    let seen = after;
+    const open = (attempt: ConnectOptions) =>
+      this.stub.streamRuntimeEvents({ sessionId, afterSequence: seen, stopAtEnd }, attempt);
+    const isSettled = () => false;
+    const isWhole = () => stopAtEnd;
+    for await (const { events } of call.responses(open, isSettled, isWhole)) {
+      for (const event of events) {
+        if (event.sequence > seen) {
+          seen = event.sequence;
+          call.patience.progress();
+          yield event;
+        }
       }
     }
   }
@@ -335,6 +429,10 @@ class SessionPosition {
 
 function sessionOf({ session }: { session?: Session }): Session {
   return session ?? create(SessionSchema);
+}
+
+function threadOf({ thread }: { thread?: Thread }): Thread {
+  return thread ?? create(ThreadSchema);
 }
 
 function turnOf({ turn }: { turn?: Turn }): Turn {

@@ -12,7 +12,7 @@ import {
   WhenBusy,
 } from "@protolink-grpc/protocol";
 
-import { Client, type ProtolinkError, type SessionItem, type Sessions } from "../src/index.js";
+import { Client, type ProtolinkError, type SessionItem, type Sessions, textOf } from "../src/index.js";
 
 function sessionsOf(service: Partial<ServiceImpl<typeof SessionService>>): Sessions {
   const transport = createRouterTransport((router) => {
@@ -137,6 +137,68 @@ test("calls about turns return turns, or fail with typed errors", async () => {
   );
   assert.equal((await sessions.promote("s", "a")).turnId, "a");
   await assert.rejects(sessions.remove("s", "a"), ({ code }: ProtolinkError) => code === Code.FailedPrecondition);
+});
+
+test("calls about threads send what they change, and return it", async () => {
+  const asked: unknown[] = [];
+  const sessions = sessionsOf({
+    updateQueuedTurn({ turnId, messages }) {
+      asked.push([turnId, messages.map(textOf)]);
+      return { turn: { turnId } };
+    },
+    rollbackThread({ turnId, reason }) {
+      asked.push([turnId, reason]);
+      if (asked.length === 2) {
+        throw cut();
+      }
+      return { thread: { rollbackCount: 1 } };
+    },
+    resumeThread: ({ threadId }) => ({ resumed: [{ turnId: threadId }] }),
+    startThread: ({ fromThreadId, fromTurnId }) => ({ thread: { fromThreadId, fromTurnId } }),
+    deleteSession: () => ({ turnCount: 3n }),
+  });
+  assert.equal((await sessions.replaceInput("s", "a", "another")).turnId, "a");
+  assert.equal((await sessions.rollBack("s", "b", { reason: "wrong" })).rollbackCount, 1);
+  assert.deepEqual(asked, [
+    ["a", ["another"]],
+    ["b", "wrong"],
+    ["b", "wrong"],
+  ]);
+  assert.equal((await sessions.resume("s", { threadId: "side" })).resumed[0]?.turnId, "side");
+  const branch = await sessions.startThread("s", { fromThreadId: "default", fromTurnId: "a" });
+  assert.deepEqual([branch.fromThreadId, branch.fromTurnId], ["default", "a"]);
+  assert.equal((await sessions.delete("s")).turnCount, 3n);
+});
+
+test("the stream of runtime events resumes after its last sequence, and ends where it was asked to", async () => {
+  for (const stopAtEnd of [false, true]) {
+    const asked: bigint[] = [];
+    const sessions = sessionsOf({
+      async *streamRuntimeEvents({ afterSequence }) {
+        asked.push(afterSequence);
+        if (asked.length === 2) {
+          yield { events: [{ sequence: 16n }, { sequence: 17n }] };
+        } else if (asked.length === 3) {
+          yield { events: [{ sequence: 17n }, { sequence: 32n }] };
+          return;
+        }
+        if (asked.length === 4) {
+          yield { events: [{ sequence: 48n }] };
+        }
+        throw cut();
+      },
+    });
+    const found: number[] = [];
+    for await (const { sequence } of sessions.runtimeEvents("s", { after: 3n, stopAtEnd })) {
+      found.push(Number(sequence));
+      if (sequence === 48n) {
+        break;
+      }
+    }
+    // Without `stopAtEnd`, the third stream has ended too early.
+    assert.deepEqual(found, stopAtEnd ? [16, 17, 32] : [16, 17, 32, 48]);
+    assert.deepEqual(asked, stopAtEnd ? [3n, 3n, 17n] : [3n, 3n, 17n, 32n]);
+  }
 });
 
 test("the stream of a turn resumes after its last event, and ends with the turn", async () => {
