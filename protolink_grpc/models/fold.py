@@ -414,7 +414,7 @@ class TaskFold:
 
     def _retry(self, payload: TaskRetried) -> None:
         controls = self.set_controls()
-        controls.retries = payload.retry
+        controls.retries, controls.is_draft = payload.retry, False
         controls.retried_at.append(self.sequence)
         messages, artifacts = self.input_end
         for message in self.messages[messages:]:

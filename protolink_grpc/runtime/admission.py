@@ -398,7 +398,7 @@ class Admission:
 
         Raises:
             TaskNotFoundError: The task is unknown, or belongs to another principal.
-            InvalidTransitionError: The task has not ended, or is being retried.
+            InvalidTransitionError: The task has not ended, is being retried, or was worked on outside of the agent.
             ResourceExhaustedError: The new run would exceed a bound of `Limits`.
             UnavailableError: The service is stopping.
             StoreError: The store failed; nothing was accepted.
@@ -417,6 +417,10 @@ class Admission:
             if not fold.is_terminal:
                 raise InvalidTransitionError(
                     f"task {task_id} is {fold.state}, and only an ended one can be retried", current=str(fold.state)
+                )
+            if fold.controls is not None and fold.controls.is_external:
+                raise InvalidTransitionError(
+                    f"task {task_id} was worked on outside of the agent; create a new one", current=str(fold.state)
                 )
             # The retry belongs to the log that it was decided for.
             submission.expected_sequence = fold.sequence

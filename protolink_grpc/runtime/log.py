@@ -605,11 +605,14 @@ def _check_pause(fold: TaskFold, payload: TaskPauseRequested | TaskPaused | Task
     if isinstance(payload, TaskPauseRequested):
         if is_requested:
             raise InvalidTransitionError("a pause was requested before", current=str(state))
-        if state not in (TaskState.SUBMITTED, TaskState.WORKING) or (fold.controls and fold.controls.is_draft):
+        controls = fold.controls
+        if state not in (TaskState.SUBMITTED, TaskState.WORKING) or (controls is not None and controls.is_draft):
             name = "a draft" if state is TaskState.SUBMITTED else str(state)
             raise InvalidTransitionError(
                 f"the task is {name}, and only one that works or is about to can be paused", current=str(state)
             )
+        if controls is not None and controls.is_external:
+            raise InvalidTransitionError("the task is worked on outside of the agent", current=str(state))
         if fold.cancel_requested is not None:
             raise InvalidTransitionError("the cancellation of the task was requested", current=str(state))
     elif not is_requested or (isinstance(payload, TaskPaused) and fold.is_paused):

@@ -31,7 +31,6 @@ from protolink_grpc.net import loop_watchdog
 from protolink_grpc.net.loop_watchdog import LoopWatchdog
 from protolink_grpc.net.tracing import caller_trace, waiting_runs
 from protolink_grpc.reports.run_saver import RunSaver
-from protolink_grpc.runtime import pauses
 from protolink_grpc.runtime.actions.approvals import ApprovalPage, Approvals, ApprovalService, CheckEdit
 from protolink_grpc.runtime.admission import Admission, Submission, Turn
 from protolink_grpc.runtime.facts import canceled_status
@@ -656,28 +655,6 @@ class TaskService:
         else:
             self._tasks.warm.forget(task_id)
         return fold
-
-    async def pause(self, task_id: str, principal: str, *, reason: str = "") -> TaskFold:
-        """Request a pause, and return the task. Raises as `pauses.pause`."""
-        return await pauses.pause(self._tasks, task_id, principal, reason)
-
-    async def resume(self, task_id: str, principal: str, *, reason: str = "") -> TaskFold:
-        """End a pause, and return the task. Raises as `pauses.resume`."""
-        return await pauses.resume(self._tasks, task_id, principal, reason)
-
-    async def retry(
-        self,
-        task_id: str,
-        principal: str,
-        *,
-        reason: str = "",
-        request_id: str = "",
-        scopes: frozenset[str] = frozenset(),
-    ) -> TaskFold:
-        """Begin the work on an ended task again, and return the task. Raises as `Admission.retry`."""
-        submission = Submission(task_id=task_id, request_id=request_id, scopes=scopes, trace=caller_trace())
-        turn = await self._admission.retry(submission, principal, reason)
-        return await self.get(turn.task_id, principal)
 
     async def _canceled_elsewhere(self, live: LiveTask) -> TaskFold:
         """Wait until the process that runs the task has read the cancellation from the store and ended the task."""

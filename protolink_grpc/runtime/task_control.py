@@ -17,7 +17,6 @@ from protolink_grpc.errors import (
     TaskAlreadyRunningError,
     TaskFinishedError,
     TaskStartedError,
-    UnimplementedError,
 )
 from protolink_grpc.models.artifact import Artifact
 from protolink_grpc.models.clock import iso_from_micros
@@ -28,7 +27,9 @@ from protolink_grpc.models.events import (
     TaskLinked,
     TaskMessagesAdded,
     TaskPatched,
+    TaskPauseRequested,
     TaskProgress,
+    TaskResumed,
     TaskStartRequested,
     TaskStatusChanged,
     TaskUnlinked,
@@ -377,16 +378,67 @@ class TaskControl:
     # -- pauses and retries ----------------------------------------------------------------------------------------------
 
     async def pause(self, task_id: str, principal: str, reason: str = "") -> TaskSnapshot:
-        """Pause a task."""
-        raise UnimplementedError("tasks cannot be paused yet")
+        """Request that the run of a task waits at its next point at which it can. A task with such a request is returned unchanged.
+
+        The returned task is paused already, or its run continues until then. A run that has not begun pauses before its handler
+        is called; see `Run.wait_while_paused`.
+
+        Raises:
+            InvalidArgumentError: The reason is too long.
+            TaskNotFoundError: The principal has no such task.
+            TaskFinishedError: The task has ended.
+            InvalidTransitionError: No run of the agent can pause: the task is a draft, waits for input, is being canceled, or is
+                worked on outside of the agent.
+        """
+        check_length(reason, MAX_REASON_CHARS, "reason")
+
+        def decide(live: LiveTask) -> Step | None:
+            if live.fold.is_terminal:
+                raise finished_error(live.fold)
+            requested = TaskPauseRequested(reason, principal)
+            return None if live.fold.is_pause_requested else Step([requested], exact=False)
+
+        return await self._change(task_id, principal, decide)
 
     async def resume(self, task_id: str, principal: str, reason: str = "") -> TaskSnapshot:
-        """End the pause of a task."""
-        raise UnimplementedError("tasks cannot be paused yet")
+        """End the pause of a task, or the request for one. A task without it is returned unchanged.
 
-    async def retry(self, task_id: str, principal: str, reason: str = "", request_id: str = "") -> TaskSnapshot:
-        """Begin the work on an ended task again."""
-        raise UnimplementedError("tasks cannot be retried yet")
+        Raises:
+            InvalidArgumentError, TaskNotFoundError, TaskFinishedError: As `pause`.
+        """
+        check_length(reason, MAX_REASON_CHARS, "reason")
+
+        def decide(live: LiveTask) -> Step | None:
+            if live.fold.is_terminal:
+                raise finished_error(live.fold)
+            return Step([TaskResumed(reason, principal)], exact=False) if live.fold.is_pause_requested else None
+
+        return await self._change(task_id, principal, decide)
+
+    async def retry(
+        self,
+        task_id: str,
+        principal: str,
+        reason: str = "",
+        request_id: str = "",
+        *,
+        scopes: frozenset[str] = frozenset(),
+    ) -> TaskSnapshot:
+        """Begin the work on an ended task again. Repeating the request with the same id returns the task.
+
+        Args:
+            scopes: Scopes of the caller's credentials.
+
+        Raises:
+            InvalidArgumentError: The reason is too long, or the request id belongs to another task.
+            ProtolinkError: As `Admission.retry`.
+        """
+        check_length(reason, MAX_REASON_CHARS, "reason")
+        submission = Submission(task_id=task_id, request_id=request_id, scopes=scopes, trace=caller_trace())
+        turn = await self._admission.retry(submission, principal, reason)
+        if turn.task_id != task_id:
+            raise InvalidArgumentError("was used for another task", field="request_id")
+        return await self.get(task_id, principal)
 
     # -- reading and appending -------------------------------------------------------------------------------------------
 
@@ -429,6 +481,8 @@ class TaskControl:
             except InvalidTransitionError:
                 if live.fold.is_terminal:
                     raise finished_error(live.fold) from None
+                if decide(live) is None:
+                    return live  # another writer made the same change first
                 raise
             if known is not None and known.task_id != task_id:
                 raise InvalidArgumentError("was used for another task", field="request_id")

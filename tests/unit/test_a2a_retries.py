@@ -84,7 +84,7 @@ async def test_a_retry_has_its_own_id_and_the_first_task_stays_as_it_ended(
     operations: Operations, service: TaskService, desk: Desk
 ) -> None:
     first = await failed(operations)
-    await service.retry(first.task_id, OWNER)
+    await service.control.retry(first.task_id, OWNER)
     await desk.works.wait()
     again = await operations.get(CALLER, "", first.task_id)
     assert again == first
@@ -101,7 +101,7 @@ async def test_a_retry_has_its_own_id_and_the_first_task_stays_as_it_ended(
 
 async def test_a_stream_shows_one_attempt(operations: Operations, service: TaskService, desk: Desk) -> None:
     first = await failed(operations)
-    await service.retry(first.task_id, OWNER)
+    await service.control.retry(first.task_id, OWNER)
     await desk.works.wait()
     with pytest.raises(UnsupportedOperationError):
         await updates_of(operations.subscribe(CALLER, "", first.task_id))
@@ -129,7 +129,7 @@ async def test_the_first_task_takes_no_messages_and_no_cancellation(
     operations: Operations, service: TaskService, desk: Desk
 ) -> None:
     first = await failed(operations)
-    await service.retry(first.task_id, OWNER)
+    await service.control.retry(first.task_id, OWNER)
     await desk.works.wait()
     with pytest.raises(TaskFinishedError):
         await operations.send(CALLER, SendParams(user("more"), task_id=first.task_id))
@@ -144,7 +144,7 @@ async def test_the_webhook_of_the_first_task_gets_nothing_of_a_retry(
     operations: Operations, service: TaskService, desk: Desk
 ) -> None:
     first = await failed(operations)
-    await service.retry(first.task_id, OWNER)
+    await service.control.retry(first.task_id, OWNER)
     await desk.works.wait()
     for version in ("1.0", "0.3"):
         batch = await operations.push.render(version, OWNER, first.task_id, 0)

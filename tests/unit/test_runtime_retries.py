@@ -76,9 +76,14 @@ async def failed(service: TaskService, text: str = "go") -> TaskFold:
     return await service.send(Submission.of(Task.create(text)), "ann")
 
 
+async def retry(service: TaskService, task_id: str, principal: str, **more: str) -> TaskFold:
+    await service.control.retry(task_id, principal, **more)
+    return await service.get(task_id, principal)
+
+
 async def retried(service: TaskService, task_id: str, **more: str) -> TaskFold:
     """The task after the end of a retry."""
-    fold = await service.retry(task_id, "ann", **more)
+    fold = await retry(service, task_id, "ann", **more)
     async with asyncio.timeout(WAIT_S):
         return await service.settled(service.turn_after(task_id, fold.turn_sequence))
 
@@ -127,16 +132,16 @@ async def test_a_retry_of_a_task_with_several_turns_repeats_the_last_one(service
 
 async def test_a_repeated_request_for_a_retry_is_the_same_retry(service: TaskService, desk: Desk) -> None:
     task_id = (await failed(service)).task_id
-    both = await asyncio.gather(*(service.retry(task_id, "ann", request_id="r") for _ in range(2)))
+    both = await asyncio.gather(*(retry(service, task_id, "ann", request_id="r") for _ in range(2)))
     after = await service.settled(service.turn_after(task_id, both[0].turn_sequence))
-    assert (await service.retry(task_id, "ann", request_id="r")).sequence == after.sequence
+    assert (await retry(service, task_id, "ann", request_id="r")).sequence == after.sequence
     assert after.attempt == 2
 
 
 async def test_of_two_retries_at_the_same_time_one_is_refused(service: TaskService, desk: Desk) -> None:
     task_id = (await failed(service)).task_id
     desk.may_end.clear()
-    outcomes = await asyncio.gather(*(service.retry(task_id, "ann") for _ in range(2)), return_exceptions=True)
+    outcomes = await asyncio.gather(*(retry(service, task_id, "ann") for _ in range(2)), return_exceptions=True)
     assert sorted(type(each).__name__ for each in outcomes) == ["InvalidTransitionError", "TaskFold"]
     desk.may_end.set()
 
@@ -146,10 +151,10 @@ async def test_a_task_that_has_not_ended_and_that_of_another_principal_are_not_r
 ) -> None:
     asked = await failed(service, "ask")
     with pytest.raises(InvalidTransitionError):
-        await service.retry(asked.task_id, "ann")
+        await retry(service, asked.task_id, "ann")
     ended = await failed(service)
     with pytest.raises(TaskNotFoundError):
-        await service.retry(ended.task_id, "bob")
+        await retry(service, ended.task_id, "bob")
     assert (await service.get(ended.task_id, "ann")).sequence == ended.sequence
 
 
@@ -176,7 +181,7 @@ async def test_a_retry_that_waits_for_a_slot_is_retrying(service: TaskService, d
     desk.works.clear()
     turn = await service.submit(Submission.of(Task.create("go")), "ann")
     await desk.works.wait()
-    fold = await service.retry(task_id, "ann")
+    fold = await retry(service, task_id, "ann")
     assert (fold.state, status_of(fold)) == (TaskState.SUBMITTED, TaskStatus.RETRYING)
     desk.may_end.set()
     await service.settled(turn)
@@ -204,7 +209,7 @@ async def test_a_watch_that_begins_after_a_retry_shows_it_to_its_end(service: Ta
     before = (await failed(service)).sequence
     (task,) = (await service.store.find(query())).heads
     desk.may_end.clear()
-    await service.retry(task.task_id, "ann")
+    await retry(service, task.task_id, "ann")
     reading = [asyncio.create_task(read(service, task.task_id, after)) for after in (0, before)]
     turn_end = asyncio.create_task(read(service, task.task_id, before, StopAt.INTERRUPTED))
     await asyncio.sleep(0)
@@ -232,7 +237,7 @@ async def test_a_retry_that_was_accepted_is_begun_by_the_next_process(tmp_path: 
     desk.works.clear()
     await first.submit(Submission.of(Task.create("go")), "ann")
     await desk.works.wait()
-    fold = await first.retry(task_id, "ann")
+    fold = await retry(first, task_id, "ann")
     assert fold.state is TaskState.SUBMITTED
     await first.stop(grace_s=0)
     desk.may_end.set()

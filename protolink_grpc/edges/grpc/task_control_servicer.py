@@ -74,7 +74,7 @@ class TaskControlServicer(task_control_service_pb2_grpc.TaskControlServiceServic
     async def RetryTask(self, request: pb.RetryTaskRequest, context: Context) -> pb.RetryTaskResponse:
         task_id = convert.require_id(request.task_id, "task_id")
         request_id = check_id(request.request_id, "request_id")
-        snapshot = await self._control.retry(task_id, caller(), request.reason, request_id)
+        snapshot = await self._control.retry(task_id, caller(), request.reason, request_id, scopes=caller_scopes())
         return pb.RetryTaskResponse(snapshot=TASK_SNAPSHOT.to_pb(snapshot))
 
     async def CompleteTask(self, request: pb.CompleteTaskRequest, context: Context) -> pb.CompleteTaskResponse:
