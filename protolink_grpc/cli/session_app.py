@@ -21,6 +21,8 @@ class WhenBusy(StrEnum):
     ENQUEUE = "enqueue"
     REJECT = "reject"
     INTERRUPT = "interrupt"
+    ROLLBACK = "rollback"
+    MERGE = "merge"
     START = "start"
 
 
@@ -82,7 +84,8 @@ def session_submit(
         WhenBusy,
         typer.Option(
             "--when-busy",
-            help="If the thread has an active turn: wait, fail, cancel the active turn, or start beside it.",
+            help="If the thread has an active turn: wait; fail; cancel it; cancel and forget it; join the last queued turn;"
+            " start beside it.",
         ),
     ] = WhenBusy.ENQUEUE,
     follow: Annotated[bool, typer.Option("--follow", help="Print the events of the turn until its end.")] = False,
@@ -208,6 +211,79 @@ def session_remove(
     session_commands.remove(settings.with_json(as_json), agent, session, turn)
 
 
+@session_app.command("edit")
+@with_settings
+def session_edit(
+    settings: Settings,
+    agent: AgentArgument,
+    session: SessionArgument,
+    turn: TurnArgument,
+    text: Annotated[str, typer.Argument(metavar="TEXT", help="The new input; - reads standard input.")],
+    *,
+    as_json: JsonOption = False,
+) -> None:
+    """Replace the input of a queued turn."""
+    from protolink_grpc.cli import session_history
+
+    session_history.edit(settings.with_json(as_json), agent, session, turn, text)
+
+
+@session_app.command("rollback")
+@with_settings
+def session_rollback(
+    settings: Settings,
+    agent: AgentArgument,
+    session: SessionArgument,
+    turn: Annotated[str, typer.Argument(metavar="TURN", help="Id of the first turn to forget.")],
+    *,
+    reason: Annotated[str, typer.Option("--reason", help="Reason, recorded in the log.")] = "",
+    as_json: JsonOption = False,
+) -> None:
+    """Go back to before a turn.
+
+    The turn and all later ones of its thread leave the conversation; those that work are canceled. Their logs stay.
+    """
+    from protolink_grpc.cli import session_history
+
+    session_history.roll_back(settings.with_json(as_json), agent, session, turn, reason)
+
+
+@session_app.command("resume")
+@with_settings
+def session_resume(
+    settings: Settings,
+    agent: AgentArgument,
+    session: SessionArgument,
+    *,
+    thread: Annotated[str, typer.Option("--thread", metavar="THREAD", help="Thread to resume.")] = "default",
+    reason: Annotated[str, typer.Option("--reason", help="Reason, recorded in the log.")] = "",
+    as_json: JsonOption = False,
+) -> None:
+    """End the pauses of a thread, and show its open turns."""
+    from protolink_grpc.cli import session_history
+
+    session_history.resume(settings.with_json(as_json), agent, session, thread, reason)
+
+
+@session_app.command("delete")
+@with_settings
+def session_delete(
+    settings: Settings,
+    agent: AgentArgument,
+    session: SessionArgument,
+    *,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Delete a session with its tasks, logs and stored state.
+
+    Open turns are canceled first. The deletion cannot be undone.
+    """
+    from protolink_grpc.cli import session_history
+
+    session_history.delete(settings.with_json(as_json), agent, session, is_confirmed=yes)
+
+
 @session_app.command("update")
 @with_settings
 def session_update(
@@ -241,12 +317,22 @@ def session_start_thread(
     ] = "",
     *,
     title: Annotated[str, typer.Option("--title", help="Title of the thread.")] = "",
+    from_thread: Annotated[
+        str, typer.Option("--from-thread", metavar="THREAD", help="Begin with the conversation of this thread.")
+    ] = "",
+    from_turn: Annotated[
+        str,
+        typer.Option("--from-turn", metavar="TURN", help="Last turn to include. Default: the last one that has ended."),
+    ] = "",
     as_json: JsonOption = False,
 ) -> None:
     """Start a thread, with a queue and a conversation of its own.
 
     The session is created if necessary.
     """
-    from protolink_grpc.cli import session_commands
+    from protolink_grpc.cli import session_history
 
-    session_commands.start_thread(settings.with_json(as_json), agent, session, thread, title)
+    if from_turn and not from_thread:
+        raise usage_error("--from-turn needs --from-thread", "pass --from-thread default")
+    new = session_history.NewThread(thread, title, from_thread, from_turn)
+    session_history.start_thread(settings.with_json(as_json), agent, session, new)

@@ -1,4 +1,4 @@
-"""`session list`, `show`, `submit`, `watch`, `interrupt`, `promote`, `remove`, `update` and `start-thread`."""
+"""`session list`, `show`, `submit`, `watch`, `interrupt`, `promote`, `remove` and `update`."""
 
 import asyncio
 import sys
@@ -15,7 +15,6 @@ from protolink_grpc.cli.failure import CommandError, command_error
 from protolink_grpc.cli.questions import WIDTH, note_task_continues
 from protolink_grpc.cli.session_text import (
     item_line,
-    moment,
     session_event_dict,
     session_fields,
     session_tables,
@@ -78,7 +77,7 @@ def list_sessions(settings: Settings, agent: str, *, archived: bool, limit: int,
         )
         for each in page.sessions
     ]
-    _show_table(heads, rows)
+    show_table(heads, rows)
     if page.next_page_token:
         output.note("hint", f"there are more; the next page: --page-token {page.next_page_token}")
 
@@ -98,11 +97,11 @@ def show(settings: Settings, agent: str, session_id: str, *, thread: str, limit:
     if settings.json:
         output.document(asdict(page))
         return
-    _show_fields(session_fields(page.session))
+    show_fields(session_fields(page.session))
     for title, heads, rows in session_tables(page, thread):
         output.line()
         output.line(f"{title}:")
-        _show_table(heads, rows)
+        show_table(heads, rows)
     if page.next_page_token:
         output.note("hint", f"there are older turns: --page-token {page.next_page_token}")
 
@@ -117,7 +116,7 @@ def submit(
     deltas: bool | None,
 ) -> None:
     """Submit a turn and print it. With `follow`, also print its events until its end, and then its task."""
-    text = sys.stdin.read() if submission.text == "-" else submission.text
+    text = read_input(submission.text)
 
     async def work(client: AgentClient, url: str) -> tuple[Turn, Task | None]:
         turn = await client.sessions.submit(
@@ -131,7 +130,7 @@ def submit(
         if not follow:
             return turn, None
         if not settings.json:
-            _show_fields(turn_fields(turn))
+            show_fields(turn_fields(turn))
         await _follow(settings, agent, session_id, turn, client, url, EventPrinter(settings, deltas, agent=agent))
         return turn, await client.get_task(turn.task_id, agent_url=url)
 
@@ -143,7 +142,7 @@ def submit(
         answer = settings.command("session submit", agent, session_id, "your answer", *thread)
         advise(settings, agent, task, answer=answer)
         return
-    _show_turn(settings, turn)
+    show_turn(settings, turn)
     if turn.state is TurnState.ENDED:
         output.note("hint", f"show its task with: {settings.command('task get', agent, turn.task_id)}")
     else:
@@ -219,7 +218,7 @@ def interrupt(
     if settings.json:
         output.document({"turns": [asdict(each) for each in turns]})
     elif turns:
-        _show_table(("TURN", "STATE", "REASON"), [(each.turn_id, state_of(each), each.reason) for each in turns])
+        show_table(("TURN", "STATE", "REASON"), [(each.turn_id, state_of(each), each.reason) for each in turns])
     else:
         output.note("note", f"turn {turn} has already ended" if turn else "there was no active turn")
 
@@ -229,7 +228,7 @@ def promote(settings: Settings, agent: str, session_id: str, turn_id: str) -> No
     turn = call(
         settings, agent, session_id, lambda client, url: client.sessions.promote(session_id, turn_id, agent_url=url)
     )
-    _show_turn(settings, turn)
+    show_turn(settings, turn)
 
 
 def remove(settings: Settings, agent: str, session_id: str, turn_id: str) -> None:
@@ -237,7 +236,7 @@ def remove(settings: Settings, agent: str, session_id: str, turn_id: str) -> Non
     turn = call(
         settings, agent, session_id, lambda client, url: client.sessions.remove(session_id, turn_id, agent_url=url)
     )
-    _show_turn(settings, turn)
+    show_turn(settings, turn)
 
 
 def update(settings: Settings, agent: str, session_id: str, *, title: str | None, archived: bool | None) -> None:
@@ -251,22 +250,12 @@ def update(settings: Settings, agent: str, session_id: str, *, title: str | None
     if settings.json:
         output.document(asdict(session))
     else:
-        _show_fields(session_fields(session))
+        show_fields(session_fields(session))
 
 
-def start_thread(settings: Settings, agent: str, session_id: str, thread_id: str, title: str) -> None:
-    """Start a thread and print it. An empty id means a new one."""
-    thread = call(
-        settings,
-        agent,
-        session_id,
-        lambda client, url: client.sessions.start_thread(session_id, thread_id or None, title=title, agent_url=url),
-    )
-    if settings.json:
-        output.document(asdict(thread))
-    else:
-        created = moment(thread.created_at)
-        _show_fields([("Thread", thread.thread_id), ("Title", thread.title), ("Created", created)])
+def read_input(text: str) -> str:
+    """Return a text, or standard input for `-`."""
+    return sys.stdin.read() if text == "-" else text
 
 
 # -- Calls -----------------------------------------------------------------------------------------------------------------
@@ -317,19 +306,19 @@ def _hint(settings: Settings, agent: str, session_id: str, error: CommandError) 
 # -- Printing --------------------------------------------------------------------------------------------------------------
 
 
-def _show_fields(fields: Sequence[tuple[str, str]]) -> None:
+def show_fields(fields: Sequence[tuple[str, str]]) -> None:
     for label, value in fields:
         output.field(label, value)
 
 
-def _show_turn(settings: Settings, turn: Turn) -> None:
+def show_turn(settings: Settings, turn: Turn) -> None:
     if settings.json:
         output.document(asdict(turn))
     else:
-        _show_fields(turn_fields(turn))
+        show_fields(turn_fields(turn))
 
 
-def _show_table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+def show_table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     """Print a table. The last column is shortened so that lines have at most `WIDTH` characters, if the others leave room."""
     taken = sum(max(len(row[index]) for row in (heads, *rows)) + 2 for index in range(len(heads) - 1))
     room = max(WIDTH - taken, LAST_COLUMN_CHARS)

@@ -117,7 +117,8 @@ def _turn_row(turn: Turn) -> Sequence[str]:
     took = ""
     if turn.created_at and turn.ended_at:
         took = span(micros_from_iso(turn.ended_at) - micros_from_iso(turn.created_at))
-    state = f"{state_of(turn)}: {turn.reason}" if turn.reason else state_of(turn)
+    state = f"{state_of(turn)}, rolled back" if turn.rolled_back else state_of(turn)
+    state = f"{state}: {turn.reason}" if turn.reason else state
     return turn.turn_id, time_ago(turn.created_at or ""), took, state
 
 

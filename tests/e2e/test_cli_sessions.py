@@ -496,3 +496,55 @@ def test_an_unreachable_agent_has_exit_code_3(verb: str) -> None:
     done = plgrpc("session", verb, "grpc://127.0.0.1:1", "s", retries=False)
     assert done.code == 3
     assert done.err.startswith("error: grpc://127.0.0.1:1 is not reachable")
+
+
+# -- what a thread remembers -----------------------------------------------------------------------------------------------
+
+
+def test_a_thread_goes_back_to_before_a_turn_and_the_table_of_turns_says_so(url: str) -> None:
+    for turn in ("one", "two"):
+        submit(url, "back", turn, "--turn-id", turn, "--follow")
+    done = plgrpc("session", "rollback", url, "back", "two", "--reason", "wrong")
+    assert (done.code, done.out.splitlines()[0]) == (0, "Thread: default")
+    assert "Rollbacks: 1" in done.out
+    rows = [line for line in plgrpc("session", "show", url, "back").out.splitlines() if line.startswith(("one", "two"))]
+    assert [row.partition("completed")[2] for row in rows] == ["", ", rolled back"]
+    unknown = plgrpc("session", "rollback", url, "back", "three")
+    assert (unknown.code, hinted(unknown)[:4]) == (1, ["session", "show", url, "back"])
+
+
+def test_a_thread_begins_where_another_one_was(url: str) -> None:
+    submit(url, "fork", "one", "--turn-id", "one", "--follow")
+    done = plgrpc("session", "start-thread", url, "fork", "side", "--from-thread", "default")
+    assert (done.code, "From: default one" in done.out) == (0, True)
+    assert plgrpc("session", "start-thread", url, "fork", "--from-turn", "one").code == 2
+
+
+def test_the_input_of_a_queued_turn_is_replaced(url: str, clerk: Clerk) -> None:
+    busy(url, "edit")
+    done = plgrpc("session", "edit", url, "edit", "second", "better")
+    assert (done.code, done.out.splitlines()[0]) == (0, "Turn: second")
+    clerk.release("edit")
+    answer = plgrpc("session", "submit", url, "edit", "ignored", "--turn-id", "second", "--follow")
+    assert "better done" in answer.out
+
+
+def test_a_resumed_thread_is_shown_with_what_it_waits_for(url: str, clerk: Clerk) -> None:
+    busy(url, "rest")
+    lines = plgrpc("session", "resume", url, "rest").out.splitlines()
+    assert [line.split() for line in lines] == [
+        ["TURN", "STATE"],
+        ["first", "active"],
+        ["second", "queued"],
+        ["third", "queued"],
+    ]
+    clerk.release("rest")
+
+
+def test_a_session_is_deleted_only_when_that_is_confirmed(url: str) -> None:
+    submit(url, "gone", "one", "--follow")
+    refused = plgrpc("session", "delete", url, "gone")
+    assert (refused.code, "--yes" in refused.err) == (2, True)
+    done = plgrpc("session", "delete", url, "gone", "--yes")
+    assert [line.split(":")[0] for line in done.out.splitlines()] == ["Deleted", "Threads", "Turns", "Tasks", "Events"]
+    assert plgrpc("session", "show", url, "gone").code == 1
