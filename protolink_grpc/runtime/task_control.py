@@ -272,7 +272,9 @@ class TaskControl:
             if not (by_owner or waits or fold.state in INTERRUPTED):
                 raise running_error(fold)
             begins = fold.state is not TaskState.WORKING
-            facts: list[Fact] = [_external_start(fold, principal)] if begins else []
+            is_draft = controls is not None and controls.is_draft
+            facts: list[Fact] = [TaskStartRequested(principal, external=True)] if is_draft else []
+            facts += [_external_start(fold, principal)] if begins else []
             facts += [*result(fold), TaskStatusChanged(TaskState.WORKING, state, failure)]
 
             def within(records: Records) -> list[str]:

@@ -114,7 +114,8 @@ class TaskSnapshots:
 
 def _look_around(records: Records, fold: TaskFold) -> _Surroundings:
     controls = fold.controls
-    waits = controls is not None and fold.state is TaskState.SUBMITTED
+    # A retry does not wait for the blockers of the first start.
+    waits = controls is not None and fold.state is TaskState.SUBMITTED and not controls.retries
     blocked = waits and any(link.kind is LinkKind.BLOCKED_BY for link in fold.links)
     session = None
     if fold.is_terminal and fold.session_id != fold.task_id:
