@@ -239,6 +239,26 @@ def test_ctrl_c_ends_the_wait_with_hints_to_follow_and_cancel_the_task(world: Wo
     assert plgrpc("task", "subscribe", url, task_id).fields["State"] == "completed"
 
 
+def test_a_task_is_paused_resumed_and_retried(world: World) -> None:
+    world.gated.gate.clear()
+    url = world.gated.card.url
+    task_id = plgrpc("send", url, "go", "--async").fields["Task"]
+    paused = plgrpc("task", "pause", url, task_id, "--reason", "lunch")
+    assert paused.fields["Task"] == task_id
+    assert paused.err == "note: the task pauses before its next action or model call\n"
+    assert plgrpc("task", "retry", url, task_id).code == 1
+    assert plgrpc("task", "resume", url, task_id).fields["Status"] in ("preparing", "running")
+    world.gated.gate.set()
+    assert plgrpc("task", "subscribe", url, task_id).fields["State"] == "completed"
+    assert plgrpc("task", "pause", url, task_id).code == 1
+    retried = plgrpc("task", "retry", url, task_id, "--request-id", "again", "-o", "json").document
+    assert (retried["task_id"], retried["retries"]) == (task_id, 1)
+    again = plgrpc("task", "retry", url, task_id, "--request-id", "again")
+    assert hinted(again) == ["task", "subscribe", url, task_id]
+    assert plgrpc("task", "subscribe", url, task_id).fields["State"] == "completed"
+    assert plgrpc("task", "retry", url, task_id, "--request-id", "again", "-o", "json").document["retries"] == 1
+
+
 def test_a_closed_output_pipe_ends_the_command_quietly(world: World) -> None:
     world.gated.gate.clear()
     with running("send", world.gated.card.url, "go", "--stream") as process:
