@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 from protolink_grpc.errors import InvalidArgumentError, SequenceOutOfRangeError
 from protolink_grpc.models.events import RunEvent
+from protolink_grpc.models.json_value import plain
 from protolink_grpc.models.redaction import RedactionPolicy
 from protolink_grpc.models.references import References
 from protolink_grpc.models.report import redact_json, to_json_line
@@ -153,9 +154,18 @@ FORMATS: dict[str, Callable[[RedactionPolicy | None], Callable[[RunEvent], Itera
 
 def _prepare(record: Record, redaction: RedactionPolicy | None) -> Record:
     """Return the record to show. Large values are replaced after the redaction, which does not look into a preview."""
-    shown = redact_json(record, redaction)
+    shown = _as_json(record) if redaction is None else redact_json(record, redaction)
     source = shown["refs"]["sourceEventId"]
     return shown | {"payload": {name: _bounded(value, source) for name, value in shown["payload"].items()}}
+
+
+def _as_json(value: Any) -> Any:
+    """Return a value whose parts have their JSON form, as a redaction policy writes them. Its depth is not bounded."""
+    if isinstance(value, dict):
+        return {name: _as_json(each) for name, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_as_json(each) for each in value]
+    return value if value is None or isinstance(value, str | int) else plain(value)
 
 
 def _bounded(value: Any, source: str) -> Any:

@@ -22,6 +22,7 @@ from protolink_grpc.models import (
 from protolink_grpc.models import events as ev
 from protolink_grpc.models.events import RunEvent
 from protolink_grpc.models.failure import Failure, FailureCategory
+from protolink_grpc.models.payload import Payload
 from protolink_grpc.models.redaction import RedactionPolicy
 from protolink_grpc.models.report import RunReport
 from protolink_grpc.reports import RunExport
@@ -516,3 +517,17 @@ def test_a_handler_that_cancels_its_task_has_requested_it() -> None:
     )
     assert [each["type"] for each in asked].count("task.cancel_requested") == 1
     assert violations_of(records) == violations_of(asked) == []
+
+
+@pytest.mark.parametrize("policy", [None, RedactionPolicy()])
+def test_bytes_in_arguments_and_results_have_a_json_form(policy: RedactionPolicy | None) -> None:
+    action = RunAction("tool.call", "book", {"arguments": {"card": Payload(b"abc", "image/png")}}, action_id="a1")
+    facts = [
+        ev.ActionRequested(action),
+        ev.ActionPolicyEvaluated(PolicyDecision(PolicyEffect.ALLOW)),
+        ev.ActionEnded("tool.call", "book", [Payload(b"abc", "image/png")]),
+    ]
+    events = [RunEvent("", fact, task_id="t", sequence=place, action_id="a1") for place, fact in enumerate(facts, 1)]
+    records = [json.loads(line) for line in RunExport("agentruntime", policy).lines(events)]
+    card, result = records[1]["payload"]["safeArgs"]["card"], records[2]["payload"]["result"]
+    assert card["$payload"]["media_type"] == result[0]["$payload"]["media_type"] == "image/png"
