@@ -31,6 +31,7 @@ from protolink_grpc.cli.settings import (
     parse_pairs,
     with_settings,
 )
+from protolink_grpc.cli.snapshot_app import snapshot_app
 from protolink_grpc.cli.state_app import state_app
 from protolink_grpc.errors import ProtolinkError
 
@@ -52,6 +53,7 @@ app.add_typer(agents_app, name="agents")
 app.add_typer(run_app, name="run")
 app.add_typer(approvals_app, name="approvals")
 app.add_typer(session_app, name="session")
+app.add_typer(snapshot_app, name="snapshot")
 app.add_typer(state_app, name="state")
 app.add_typer(conformance_app, name="conformance")
 app.add_typer(proto_app, name="proto")

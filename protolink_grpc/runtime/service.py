@@ -260,6 +260,7 @@ class TaskService:
             approvals=self._approvals,
             read_task=self.get,
             read_head=self.head,
+            describe_tasks=self.control.snapshots.in_brief,
             inventory=inventory,
         )
 

@@ -12,15 +12,14 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Final
 
-from protolink_grpc.errors import ResourceExhaustedError, TaskNotFoundError
+from protolink_grpc.errors import TaskNotFoundError
 from protolink_grpc.models.action import Approval
 from protolink_grpc.models.artifact import Artifact
-from protolink_grpc.models.clock import iso_from_micros
 from protolink_grpc.models.fold import TaskFold
-from protolink_grpc.models.json_value import plain, to_json
+from protolink_grpc.models.json_value import to_json
 from protolink_grpc.models.lifecycle import INTERRUPTED, TaskState
 from protolink_grpc.models.part import FileContent, Part
-from protolink_grpc.models.session import Session, Thread, Turn, TurnState
+from protolink_grpc.models.session import Turn, TurnState
 from protolink_grpc.models.snapshot import (
     ArtifactsSnapshot,
     ArtifactSummary,
@@ -37,29 +36,27 @@ from protolink_grpc.models.snapshot import (
     ThreadStatus,
     ToolInventorySnapshot,
 )
-from protolink_grpc.models.task_status import status_of
 from protolink_grpc.net.page_tokens import token_from_position
 from protolink_grpc.runtime.actions.approvals import ApprovalService
 from protolink_grpc.runtime.task_evidence import ContextReader, EvidenceReader
 from protolink_grpc.runtime.tasks import not_found_error
 from protolink_grpc.storage import session_queries as queries
-from protolink_grpc.storage import session_rows as rows
 from protolink_grpc.storage.port import TaskHead, TaskStore
 from protolink_grpc.storage.records import Records
 from protolink_grpc.storage.session_rows import owner_of
-
-MAX_THREADS: Final = 100
-"""Maximum number of threads in the snapshot of a session."""
-
-MAX_OPEN_TURNS: Final = 1000
-"""Maximum number of open turns in the snapshot of a session."""
+from protolink_grpc.storage.session_snapshots import (
+    LIST_BYTES,
+    SessionRows,
+    ThreadRows,
+    read_queue_rows,
+    read_session_rows,
+    read_thread_rows,
+)
 
 MAX_TASKS: Final = 100
 """Maximum number of open tasks whose folds are read for one snapshot."""
 
 MAX_APPROVALS: Final = 100
-SESSION_TURNS: Final = 50
-THREAD_TURNS: Final = 20
 SESSION_ARTIFACTS: Final = 20
 TASK_ARTIFACTS: Final = 1000
 """Maximum length of these lists. Source: the comments of snapshot.proto, and the bound of the artifacts of one request."""
@@ -70,16 +67,11 @@ ARTIFACT_LOGS: Final = 5
 
 PREVIEW_CHARS: Final = 200
 
-LIST_BYTES: Final = 512 << 10
-"""Maximum size of the approvals, of the turns and of the tasks in a snapshot. gRPC receives 4 MiB per message by default."""
-
-TURN_BYTES: Final = 512
-"""Approximate encoded size of a turn without its reason."""
-
 ATTEMPTS: Final = 5
 """How often a snapshot is read while its session keeps changing."""
 
 READ_EVENTS: Final = 1024
+"""How many events of a log are decoded together, in a thread."""
 
 
 def _unavailable(*parts: str) -> tuple[Gap, ...]:
@@ -91,7 +83,6 @@ _NO_VERIFICATION: Final = _unavailable("verification", "reviews")
 _NO_ARTIFACT_CHECKS: Final = _unavailable("versions", "validation", "differences")
 _NO_CONTEXT_REFS: Final = _unavailable("context_refs", "omitted_items")
 _CHANGING: Final = "the session kept changing while it was read: this is of a later position"
-_MAY_BE_DROPPED: Final = "the store keeps only its latest tasks, so turns may be missing"
 
 _RESULTS: Final = {
     TaskState.COMPLETED: ThreadStatus.COMPLETED,
@@ -103,191 +94,6 @@ _RESULTS: Final = {
 
 Inventory = Callable[[str, frozenset[str]], ToolInventorySnapshot]
 """Returns the tools that a principal with these scopes can use."""
-
-
-# -- Rows ------------------------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class ThreadRows:
-    """The turns of one thread at one position.
-
-    Args:
-        waiting: The turns whose tasks wait for input, oldest first.
-        last: Of the turns that have ended, the one that was submitted last.
-    """
-
-    thread: Thread
-    active: tuple[Turn, ...] = ()
-    queued: tuple[Turn, ...] = ()
-    waiting: tuple[Turn, ...] = ()
-    last: Turn | None = None
-
-    @property
-    def has_open_turns(self) -> bool:
-        return bool(self.active or self.queued or self.waiting)
-
-
-@dataclass(frozen=True, slots=True)
-class SessionRows:
-    """The rows of a session at one position.
-
-    Args:
-        session: With its threads and open turns.
-        threads: The threads that are shown.
-        recent: The newest turns, oldest first.
-        more: Position before which there are more turns, or 0.
-    """
-
-    head: rows.SessionHead
-    session: Session
-    threads: tuple[ThreadRows, ...] = ()
-    recent: tuple[Turn, ...] = ()
-    more: int = 0
-    gaps: tuple[Gap, ...] = ()
-
-    @property
-    def active(self) -> list[Turn]:
-        return [turn for each in self.threads for turn in each.active]
-
-
-def _read_open(records: Records, head: rows.SessionHead, thread_id: str = "") -> list[rows.OpenTurn]:
-    """Return the open turns of a session or a thread, and those whose tasks wait for input, one more than the bound."""
-    if not head.has_open_turns:
-        return []
-    where: dict[str, object] = {"session": head.number}
-    if thread_id:
-        where["thread_id"] = thread_id
-    return records.select(rows.OPEN_TURNS, where, limit=MAX_OPEN_TURNS + 1)
-
-
-def _group(
-    records: Records, head: rows.SessionHead, threads: Iterable[Thread], opened: Iterable[rows.OpenTurn]
-) -> list[ThreadRows]:
-    """Return the open turns by thread, the active and the waiting ones by position."""
-    found: dict[str, dict[TurnState, list[Turn]]] = {each.thread_id: {} for each in threads}
-    for row in opened:
-        turn = rows.turn_of(row)
-        if row.state is TurnState.ENDED:
-            turn = rows.turn_of(queries.require_turn(records, head, row.turn_id))
-        if row.thread_id in found:
-            found[row.thread_id].setdefault(row.state, []).append(turn)
-    return [
-        ThreadRows(
-            each,
-            tuple(sorted(found[each.thread_id].get(TurnState.ACTIVE, ()), key=_position_of)),
-            tuple(found[each.thread_id].get(TurnState.QUEUED, ())),
-            tuple(sorted(found[each.thread_id].get(TurnState.ENDED, ()), key=_position_of)),
-        )
-        for each in threads
-    ]
-
-
-def _position_of(turn: Turn) -> int:
-    return turn.position
-
-
-def _last_ended(records: Records, head: rows.SessionHead, thread_id: str, recent: Sequence[Turn]) -> Turn | None:
-    """Return the ended turn of a thread that was submitted last."""
-    for turn in reversed(recent):
-        if turn.thread_id == thread_id and turn.state is TurnState.ENDED:
-            return turn
-    where = {"session": head.number, "thread_id": thread_id}
-    for row in records.select(rows.ENDED_TURNS, where, limit=1, reverse=True):
-        return rows.turn_of(row)
-    return None
-
-
-def _fitting(turns: Sequence[Turn], more: int) -> tuple[tuple[Turn, ...], int]:
-    """Return the newest turns within `LIST_BYTES`, and the position before which there are more, or 0."""
-    size = 0
-    for index, turn in enumerate(reversed(turns)):
-        size += TURN_BYTES + 4 * len(turn.reason)
-        if index and size > LIST_BYTES:
-            kept = turns[-index:]
-            return tuple(kept), kept[0].position
-    return tuple(turns), more
-
-
-def read_session_rows(records: Records, owner: str, session_id: str, *, durable: bool) -> SessionRows:
-    """Read what the snapshot of a session needs. Raises SessionNotFoundError.
-
-    Args:
-        durable: The store drops no turns.
-    """
-    head = queries.require_head(records, owner, session_id)
-    opened = _read_open(records, head)
-    threads = queries.read_threads(records, head)
-    turns = [rows.turn_of(each) for each in opened[:MAX_OPEN_TURNS] if each.state is not TurnState.ENDED]
-    turns.sort(key=lambda each: each.state is TurnState.QUEUED)
-    recent, more = _fitting(*queries.read_turns(records, head, turns, thread_id="", before=0, limit=SESSION_TURNS))
-    grouped = _group(records, head, threads, opened[:MAX_OPEN_TURNS])
-    shown = sorted(grouped, key=lambda each: not each.has_open_turns)[:MAX_THREADS]
-    shown = [replace(each, last=_last_ended(records, head, each.thread.thread_id, recent)) for each in shown]
-    gaps = [] if durable else list(_lost_questions(records, head))
-    if len(opened) > MAX_OPEN_TURNS:
-        gaps.append(Gap("open_turns", Availability.UNKNOWN, f"only {MAX_OPEN_TURNS} open turns are included"))
-    if len(threads) > MAX_THREADS:
-        gaps.append(Gap("threads", Availability.UNKNOWN, f"{len(threads) - MAX_THREADS} threads are left out"))
-    if not more and len(recent) < head.turns:
-        gaps.append(Gap("recent_turns", Availability.UNKNOWN, f"{head.turns - len(recent)} turns are lost"))
-    session = replace(rows.session_of(head), threads=tuple(threads), open_turns=tuple(turns))
-    return SessionRows(head, session, tuple(shown), recent, more, tuple(gaps))
-
-
-def read_thread_rows(records: Records, owner: str, session_id: str, thread_id: str, *, durable: bool) -> SessionRows:
-    """Read what the snapshot of a thread needs. Raises SessionNotFoundError or ThreadNotFoundError.
-
-    Args:
-        durable: The store drops no turns.
-    """
-    head = queries.require_head(records, owner, session_id)
-    thread = queries.find_thread(records, head, thread_id)
-    opened = _read_open(records, head, thread_id)
-    (found,) = _group(records, head, (thread,), opened)
-    recent, more = _fitting(
-        *queries.read_turns(
-            records, head, (*found.active, *found.queued), thread_id=thread_id, before=0, limit=THREAD_TURNS
-        )
-    )
-    gaps = [] if durable else list(_lost_questions(records, head))
-    if not durable and not more and _has_lost_turns(records, head, len(recent)):
-        gaps.append(Gap("recent_turns", Availability.UNKNOWN, _MAY_BE_DROPPED))
-    found = replace(found, last=_last_ended(records, head, thread_id, recent))
-    return SessionRows(head, rows.session_of(head), (found,), recent, more, tuple(gaps))
-
-
-def read_queue_rows(records: Records, owner: str, session_id: str, thread_id: str) -> SessionRows:
-    """Read what the snapshot of the queues needs.
-
-    Raises:
-        SessionNotFoundError, ThreadNotFoundError: There is no such session or thread.
-        ResourceExhaustedError: The session has more than `MAX_OPEN_TURNS` open turns.
-    """
-    head = queries.require_head(records, owner, session_id)
-    threads = [queries.find_thread(records, head, thread_id)] if thread_id else queries.read_threads(records, head)
-    opened = _read_open(records, head, thread_id)
-    if len(opened) > MAX_OPEN_TURNS:
-        raise ResourceExhaustedError(
-            f"session {session_id} has more than {MAX_OPEN_TURNS} open turns: name a thread", session_id=session_id
-        )
-    return SessionRows(head, rows.session_of(head), tuple(_group(records, head, threads, opened)))
-
-
-def _lost_questions(records: Records, head: rows.SessionHead) -> Iterator[Gap]:
-    """Yield the gap for tasks that wait for input and that a memory store has dropped."""
-    kept = records.select(rows.OPEN_TURNS, {"session": head.number, "state": TurnState.ENDED}) if head.waiting else []
-    if len(kept) < head.waiting:
-        lost = head.waiting - len(kept)
-        yield Gap("waiting_turn", Availability.UNKNOWN, f"the store has dropped {lost} tasks that waited for input")
-
-
-def _has_lost_turns(records: Records, head: rows.SessionHead, known: int) -> bool:
-    """Return whether a store may have dropped turns of a session of which `known` turns are read."""
-    if known >= head.turns:
-        return False
-    others = records.select(rows.ENDED_TURNS, {"session": head.number}, limit=SESSION_TURNS, reverse=True)
-    return len(others) + head.active + head.queued < head.turns
 
 
 # -- Values of rows and folds ----------------------------------------------------------------------------------------------
@@ -324,12 +130,11 @@ def thread_status(thread: ThreadRows, facts: Mapping[str, TaskFacts]) -> tuple[T
         facts: Of the tasks of its active turns. If its last turn has ended with a question, also of that turn's task.
     """
     if thread.active:
-        reasons = [_block_reason(turn, facts.get(turn.task_id)) for turn in thread.active]
+        reasons = [_block_reason(facts.get(turn.task_id)) for turn in thread.active]
         return (ThreadStatus.BLOCKED, reasons[0]) if all(reasons) else (ThreadStatus.RUNNING, "")
     if thread.waiting:
-        turn = thread.waiting[0]
-        what = "an authorization" if turn.result is TaskState.AUTH_REQUIRED else "input"
-        return ThreadStatus.BLOCKED, f"task {turn.task_id} waits for {what}"
+        what = "an authorization" if thread.waiting[0].result is TaskState.AUTH_REQUIRED else "input"
+        return ThreadStatus.BLOCKED, f"waits for {what}"
     if thread.queued:
         return ThreadStatus.QUEUED, f"turns that wait: {len(thread.queued)}"
     if thread.last is None:
@@ -340,13 +145,13 @@ def thread_status(thread: ThreadRows, facts: Mapping[str, TaskFacts]) -> tuple[T
     return _RESULTS.get(result or TaskState.UNKNOWN), reason
 
 
-def _block_reason(turn: Turn, facts: TaskFacts | None) -> str:
-    """Return why an active turn does not proceed; empty if it does."""
+def _block_reason(facts: TaskFacts | None) -> str:
+    """Return why the task of an active turn does not proceed; empty if it does."""
     if facts is None:
         return ""
     if facts.is_paused:
-        return f"task {turn.task_id} is paused" + (f": {facts.reason}" if facts.reason else "")
-    return f"task {turn.task_id} waits for the approval {facts.asked[0]}" if facts.asked else ""
+        return f"paused: {facts.reason}" if facts.reason else "paused"
+    return f"waits for the approval {facts.asked[0]}" if facts.asked else ""
 
 
 def preview_of(text: str) -> str:
@@ -381,44 +186,14 @@ def _size_of(part: Part) -> int:
     return 0 if content is None else len(to_json(part.to_dict()["content"]))
 
 
-def task_snapshot(fold: TaskFold, *, is_archived: bool) -> TaskSnapshot:
-    """Return the snapshot of a task without its links and attempts."""
-    controls = fold.controls
-    changes = [(after, micros) for _, after, micros, *_ in fold.history]
-    started = next((micros for after, micros in changes if after is TaskState.WORKING), 0)
-    return TaskSnapshot(
-        fold.task_id,
-        fold.sequence,
-        status_of(fold, is_archived=is_archived),
-        facts_of(fold).reason,
-        fold.state,
-        None if controls is None else controls.description,
-        plain(fold.metadata),
-        fold.session_id,
-        fold.thread_id,
-        fold.agent_name,
-        fold.principal,
-        iso_from_micros(fold.create_micros),
-        iso_from_micros(fold.update_micros),
-        iso_from_micros(started) if started else None,
-        iso_from_micros(changes[-1][1]) if fold.is_terminal else None,
-        fold.run_id,
-        attempt_count=len(fold.run_ids),
-        retry_count=0 if controls is None else controls.retries,
-        pending_approvals=tuple(fold.asked),
-        progress=fold.progress,
-        failure=None if fold.failure is None else fold.failure.copy(),
-        cancel_reason=fold.cancel_reason,
-        message_count=len(fold.messages),
-        artifact_count=fold.artifact_count,
-        usage=None if fold.usage is None else replace(fold.usage, metadata=plain(fold.usage.metadata)),
-        external=controls is not None and controls.is_external,
-        gaps=(
-            Gap("delivery", Availability.UNKNOWN),
-            Gap("links", Availability.UNKNOWN),
-            Gap("attempts", Availability.UNKNOWN),
-        ),
-    )
+def _within_bytes(tasks: Iterable[TaskSnapshot]) -> Iterator[TaskSnapshot]:
+    """Yield the first tasks whose metadata are within `LIST_BYTES`."""
+    size = 0
+    for task in tasks:
+        size += len(to_json(task.metadata))
+        if size > LIST_BYTES:
+            return
+        yield task
 
 
 # -- The service -----------------------------------------------------------------------------------------------------------
@@ -452,6 +227,7 @@ class SnapshotService:
         approvals: Reads the pending approvals.
         read_task: Returns the fold of a principal's task.
         read_head: Returns its head.
+        describe_tasks: Returns the snapshots of tasks, without attempts and links.
         inventory: Returns the tools that a principal with these scopes can use. None: the agent has no tools.
     """
 
@@ -463,6 +239,7 @@ class SnapshotService:
         approvals: ApprovalService,
         read_task: Callable[[str, str], Awaitable[TaskFold]],
         read_head: Callable[[str, str], Awaitable[TaskHead]],
+        describe_tasks: Callable[[Sequence[TaskFold]], Awaitable[list[TaskSnapshot]]],
         inventory: Inventory | None = None,
     ) -> None:
         self._agent_name = agent_name
@@ -470,6 +247,7 @@ class SnapshotService:
         self._approvals = approvals
         self._read_task = read_task
         self._read_head = read_head
+        self._describe_tasks = describe_tasks
         self._inventory = inventory
 
     # -- Sessions --------------------------------------------------------------------------------------------------------
@@ -568,27 +346,21 @@ class SnapshotService:
         return reading
 
     async def _read_folds(self, principal: str, reading: _Reading, *, with_tasks: bool) -> None:
-        found, size = reading.found, 0
+        found, folds = reading.found, list[TaskFold]()
         turns = found.active
         if with_tasks:
             turns += [turn for each in found.threads for turn in (*each.waiting, *each.queued)]
         for turn in turns[:MAX_TASKS]:
-            try:
-                fold = await self._read_task(turn.task_id, principal)
-            except TaskNotFoundError:  # a memory store has dropped it
-                continue
-            reading.facts[turn.task_id] = facts_of(fold)
-            if with_tasks:
-                task = task_snapshot(fold, is_archived=found.session.archived)
-                size += len(to_json(task.metadata))
-                if size <= LIST_BYTES:
-                    reading.tasks.append(task)
-        if with_tasks and len(reading.tasks) < len(turns):
-            missing = len(turns) - len(reading.tasks)
-            reading.gaps.append(Gap("open_tasks", Availability.UNKNOWN, f"{missing} open tasks are left out"))
+            with suppress(TaskNotFoundError):  # a memory store has dropped it
+                folds.append(await self._read_task(turn.task_id, principal))
+        if with_tasks:
+            reading.tasks += _within_bytes(await self._describe_tasks(folds))
+            if missing := len(turns) - len(reading.tasks):
+                reading.gaps.append(Gap("open_tasks", Availability.UNKNOWN, f"{missing} open tasks are left out"))
         elif len(turns) > MAX_TASKS:
             what = f"only {MAX_TASKS} active tasks are read"
             reading.gaps.append(Gap("pending_approvals", Availability.UNKNOWN, what))
+        reading.facts |= {fold.task_id: facts_of(fold) for fold in folds}
         for each in found.threads:
             if each.last is not None and each.last.result in INTERRUPTED and not each.has_open_turns:
                 with suppress(TaskNotFoundError):

@@ -84,12 +84,12 @@ def require_thread(records: Records, head: SessionHead, thread_id: str) -> None:
 
 def find_thread(records: Records, head: SessionHead, thread_id: str) -> Thread:
     """Return a thread of a session. Raises ThreadNotFoundError."""
-    if thread_id == DEFAULT_THREAD:
-        return Thread()
     row = records.get(THREADS, head.number, thread_id)
-    if row is None:
+    if row is not None:
+        return thread_of(row)
+    if thread_id != DEFAULT_THREAD:
         raise thread_not_found_error(thread_id)
-    return thread_of(row)
+    return Thread()
 
 
 def read_threads(records: Records, head: SessionHead) -> list[Thread]:

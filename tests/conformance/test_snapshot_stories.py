@@ -32,7 +32,14 @@ from protolink_grpc import (
 from protolink_grpc.models import events as ev
 from protolink_grpc.models.ids import new_uuid
 from protolink_grpc.models.lifecycle import INTERRUPTED, TERMINAL
-from protolink_grpc.models.session import SessionItem, TurnEnded, TurnPromoted, TurnStarted, TurnSubmitted
+from protolink_grpc.models.session import (
+    SessionItem,
+    ThreadRolledBack,
+    TurnEnded,
+    TurnPromoted,
+    TurnStarted,
+    TurnSubmitted,
+)
 
 WAIT_S = 20.0
 """Bound of what must happen soon; reached only by a failure."""
@@ -69,6 +76,7 @@ class Fold:
         """The turn that has asked, by the task that waits for input."""
         self.asked: dict[str, list[str]] = {}
         self.states: dict[str, TaskState] = {}
+        self.rolled_back: set[str] = set()
         for item in items:
             if isinstance(item.event, RunEvent):
                 self.add_task_event(item.event)
@@ -103,6 +111,15 @@ class Fold:
                 self.results[turn_id] = result
                 if result in INTERRUPTED:
                     self.waiting[self.submitted[turn_id].task_id] = turn_id
+
+            case ThreadRolledBack(thread_id=name, turn_id=turn_id):
+                self.rolled_back |= {
+                    each
+                    for each, submitted in self.submitted.items()
+                    if submitted.thread_id == name
+                    and self.order[each] >= self.order[turn_id]
+                    and each not in self.threads[name].queue
+                }
 
     def add_task_event(self, event: RunEvent) -> None:
         match event.payload:
@@ -208,7 +225,7 @@ class Story:
                 text, thread, when_busy = about
                 turn = await sessions.submit("s", text, thread_id=thread, when_busy=when_busy)
                 self.turns.append(turn.turn_id)
-            elif verb in ("promote", "remove") and self.turns:
+            elif verb in ("promote", "remove", "roll_back") and self.turns:
                 await getattr(sessions, verb)("s", self.turns[about[0] % len(self.turns)])
             elif verb == "interrupt":
                 await sessions.interrupt("s", thread_id=about[0], clear_queue=about[1])
@@ -242,6 +259,7 @@ class Story:
             }
         assert [each.turn_id for each in session.recent_turns] == list(fold.submitted)[-50:]
         assert {each.turn_id: each.result for each in session.recent_turns if each.result} == fold.results
+        assert {each.turn_id for each in session.recent_turns if each.rolled_back} == fold.rolled_back
         for name in THREADS:
             thread = await snapshots.thread("s", name)
             fold = Fold(await self.stream(thread.position))
@@ -269,9 +287,9 @@ steps = st.one_of(
         st.just("submit"),
         st.sampled_from(["hold", "say", "ask", "pay", "fail"]),
         threads,
-        st.sampled_from(["enqueue", "enqueue", "interrupt", "start"]),
+        st.sampled_from(["enqueue", "enqueue", "interrupt", "start", "rollback", "merge"]),
     ),
-    st.tuples(st.sampled_from(["promote", "remove"]), st.integers(0, 9)),
+    st.tuples(st.sampled_from(["promote", "remove", "roll_back"]), st.integers(0, 9)),
     st.tuples(st.just("interrupt"), threads, st.booleans()),
     st.tuples(st.just("answer"), st.booleans()),
     st.just(("open",)),

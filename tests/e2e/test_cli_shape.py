@@ -58,6 +58,14 @@ COMMANDS = [
     ["session", "delete"],
     ["session", "update"],
     ["session", "start-thread"],
+    ["snapshot"],
+    ["snapshot", "session"],
+    ["snapshot", "thread"],
+    ["snapshot", "queue"],
+    ["snapshot", "tools"],
+    ["snapshot", "context"],
+    ["snapshot", "artifacts"],
+    ["snapshot", "evidence"],
     ["state"],
     ["state", "describe"],
     ["state", "reset"],
@@ -99,7 +107,13 @@ def test_the_list_of_tested_commands_is_complete() -> None:
 
 @pytest.mark.parametrize(
     "group",
-    [[], *([each] for each in ("agents", "approvals", "card", "conformance", "run", "session", "state", "task"))],
+    [
+        [],
+        *(
+            [each]
+            for each in ("agents", "approvals", "card", "conformance", "run", "session", "snapshot", "state", "task")
+        ),
+    ],
 )
 def test_a_list_of_commands_is_not_cut_off_at_80_columns(group: list[str]) -> None:
     listed = plgrpc(*group, "--help", env={"COLUMNS": "80"}).out.partition("Commands:\n")[2]

@@ -1,5 +1,6 @@
 """The rules of snapshots: the status of a thread, their cost, and what they say about turns that a store has dropped."""
 
+import asyncio
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ import pytest
 from protolink_grpc import MemoryStore, SQLiteStore, Task
 from protolink_grpc.models.action import PolicyEffect
 from protolink_grpc.models.artifact import Artifact
+from protolink_grpc.models.events import TaskPaused
 from protolink_grpc.models.lifecycle import TaskState
 from protolink_grpc.models.part import FileContent, Part
 from protolink_grpc.models.session import Thread, Turn, TurnState, WhenBusy
@@ -16,21 +18,21 @@ from protolink_grpc.models.snapshot import Availability, Gap, ThreadStatus
 from protolink_grpc.policy import CapabilityPolicy
 from protolink_grpc.runtime.actions.tools import tool_inventory
 from protolink_grpc.runtime.admission import Submission
+from protolink_grpc.runtime.run import Run
 from protolink_grpc.runtime.service import TaskService
-from protolink_grpc.runtime.snapshots import (
-    TaskFacts,
-    ThreadRows,
-    artifact_summary,
-    read_queue_rows,
-    read_session_rows,
-    read_thread_rows,
-    thread_status,
-)
+from protolink_grpc.runtime.snapshots import TaskFacts, artifact_summary, thread_status
 from protolink_grpc.storage import session_rows as rows
 from protolink_grpc.storage.port import TaskStore
 from protolink_grpc.storage.records import Records
+from protolink_grpc.storage.session_snapshots import (
+    ThreadRows,
+    read_queue_rows,
+    read_session_rows,
+    read_thread_rows,
+)
 from protolink_grpc.tools.tool import Tool
 from protolink_grpc.tools.toolbox import Toolbox
+from protolink_grpc.wire.events import event_from_frame
 
 OWNER = rows.owner_of("desk", "ann")
 
@@ -55,21 +57,21 @@ A, B, ASKED = turn("a"), turn("b"), turn("c", TaskState.INPUT_REQUIRED)
         (ThreadRows(Thread(), queued=(A, B)), {}, ThreadStatus.QUEUED, "turns that wait: 2"),
         (ThreadRows(Thread(), active=(A,)), {}, ThreadStatus.RUNNING, ""),
         (ThreadRows(Thread(), active=(A,), queued=(B,)), {"task a": WORKS}, ThreadStatus.RUNNING, ""),
-        (ThreadRows(Thread(), active=(A,)), {"task a": PAUSED}, ThreadStatus.BLOCKED, "task task a is paused: lunch"),
+        (ThreadRows(Thread(), active=(A,)), {"task a": PAUSED}, ThreadStatus.BLOCKED, "paused: lunch"),
         (
             ThreadRows(Thread(), active=(A,)),
             {"task a": ASKS},
             ThreadStatus.BLOCKED,
-            "task task a waits for the approval one",
+            "waits for the approval one",
         ),
         (ThreadRows(Thread(), active=(A, B)), {"task a": ASKS, "task b": WORKS}, ThreadStatus.RUNNING, ""),
         (ThreadRows(Thread(), active=(A,), waiting=(ASKED,)), {"task a": WORKS}, ThreadStatus.RUNNING, ""),
-        (ThreadRows(Thread(), queued=(B,), waiting=(ASKED,)), {}, ThreadStatus.BLOCKED, "task task c waits for input"),
+        (ThreadRows(Thread(), queued=(B,), waiting=(ASKED,)), {}, ThreadStatus.BLOCKED, "waits for input"),
         (
             ThreadRows(Thread(), waiting=(turn("d", TaskState.AUTH_REQUIRED),)),
             {},
             ThreadStatus.BLOCKED,
-            "task task d waits for an authorization",
+            "waits for an authorization",
         ),
         (ThreadRows(Thread(), last=turn("e", TaskState.COMPLETED)), {}, ThreadStatus.COMPLETED, ""),
         (ThreadRows(Thread(), last=turn("e", TaskState.REJECTED, "no")), {}, ThreadStatus.FAILED, "no"),
@@ -87,6 +89,39 @@ def test_the_status_of_a_thread_follows_from_its_turns_and_their_tasks(
     thread: ThreadRows, facts: dict[str, TaskFacts], status: ThreadStatus | None, reason: str
 ) -> None:
     assert thread_status(thread, facts) == (status, reason)
+
+
+async def test_a_thread_with_a_paused_run_is_blocked_until_it_is_resumed() -> None:
+    working, may_report = asyncio.Event(), asyncio.Event()
+
+    async def report(task: Task, run: Run) -> Task:
+        working.set()
+        await may_report.wait()
+        await run.progress(50)
+        return task.complete("done")
+
+    service = TaskService("desk", MemoryStore(), report)
+    await service.start()
+    try:
+        made = await service.sessions.submit(Submission.of(Task.create("go")), "ann", "s")
+        await working.wait()
+        await service.pause(made.task_id, "ann", reason="lunch")
+        assert (await service.snapshots.thread("ann", "s", "default")).status is ThreadStatus.RUNNING
+        may_report.set()
+        async for frames in service.sessions.stream("ann", "s", made.turn_id):
+            if any(isinstance(event_from_frame(each).payload, TaskPaused) for each in frames):
+                break
+        found = await service.snapshots.thread("ann", "s", "default")
+        assert (found.status, found.status_reason) == (
+            ThreadStatus.BLOCKED,
+            "paused: lunch",
+        )
+        await service.resume(made.task_id, "ann")
+        async for _ in service.sessions.stream("ann", "s", made.turn_id):
+            pass
+        assert (await service.snapshots.thread("ann", "s", "default")).status is ThreadStatus.COMPLETED
+    finally:
+        await service.stop(grace_s=0)
 
 
 # -- cost ------------------------------------------------------------------------------------------------------------------
