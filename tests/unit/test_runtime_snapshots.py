@@ -105,7 +105,7 @@ async def test_a_thread_with_a_paused_run_is_blocked_until_it_is_resumed() -> No
     try:
         made = await service.sessions.submit(Submission.of(Task.create("go")), "ann", "s")
         await working.wait()
-        await service.pause(made.task_id, "ann", reason="lunch")
+        await service.control.pause(made.task_id, "ann", "lunch")
         assert (await service.snapshots.thread("ann", "s", "default")).status is ThreadStatus.RUNNING
         may_report.set()
         async for frames in service.sessions.stream("ann", "s", made.turn_id):
@@ -116,7 +116,7 @@ async def test_a_thread_with_a_paused_run_is_blocked_until_it_is_resumed() -> No
             ThreadStatus.BLOCKED,
             "paused: lunch",
         )
-        await service.resume(made.task_id, "ann")
+        await service.control.resume(made.task_id, "ann")
         async for _ in service.sessions.stream("ann", "s", made.turn_id):
             pass
         assert (await service.snapshots.thread("ann", "s", "default")).status is ThreadStatus.COMPLETED
