@@ -160,3 +160,32 @@ async def test_what_cannot_be_paused_or_retried_is_refused(clerk: Clerk, client:
     for call in (client.tasks.pause, client.tasks.resume, client.tasks.retry):
         with pytest.raises(TaskNotFoundError):
             await call("unknown")
+
+
+async def test_a_retry_is_a_turn_of_the_thread_of_its_task(clerk: Clerk, client: AgentClient) -> None:
+    clerk.may_go.set()
+    session = await client.sessions.create()
+    await client.sessions.start_thread(session.session_id, thread_id="side")
+    turn = await client.sessions.submit(session.session_id, "fail", thread_id="side")
+    assert (await ended(client, turn.task_id)).state is TaskState.FAILED
+    await client.tasks.retry(turn.task_id)
+    assert (await ended(client, turn.task_id)).state is TaskState.COMPLETED
+    turns = (await client.sessions.get(session.session_id)).turns
+    assert [(each.task_id, each.thread_id, str(each.result)) for each in turns] == [
+        (turn.task_id, "side", "failed"),
+        (turn.task_id, "side", "completed"),
+    ]
+
+
+async def test_a_queued_turn_is_paused_when_it_begins(clerk: Clerk, client: AgentClient) -> None:
+    session = await client.sessions.create()
+    first = await client.sessions.submit(session.session_id, "work")
+    queued = await client.sessions.submit(session.session_id, "work")
+    await clerk.works.wait()
+    assert (await client.tasks.pause(queued.task_id)).status is TaskStatus.QUEUED
+    clerk.may_go.set()
+    assert (await ended(client, first.task_id)).state is TaskState.COMPLETED
+    await until(client, queued.task_id, "task.paused")
+    assert clerk.steps == ["first", "second"]
+    await client.tasks.resume(queued.task_id)
+    assert (await ended(client, queued.task_id)).state is TaskState.COMPLETED
