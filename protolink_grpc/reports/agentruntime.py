@@ -16,7 +16,8 @@ from protolink_grpc.models.failure import Failure
 from protolink_grpc.models.lifecycle import INTERRUPTED, SETTLED, TERMINAL, TaskState
 from protolink_grpc.models.session import DEFAULT_THREAD, SessionEvent, SessionItem
 from protolink_grpc.net.trace_context import span_id_of
-from protolink_grpc.reports.agentruntime_tasks import UNKNOWN, Mapped, Record, TaskRecords, end_of, run_id_of
+from protolink_grpc.reports.agentruntime_state import UNKNOWN, Mapped, Record, TaskRecords, run_id_of
+from protolink_grpc.reports.agentruntime_tasks import end_of, records_of
 
 SCHEMA_VERSION: Final = "protolink-grpc-0.1"
 
@@ -89,12 +90,12 @@ class AgentRuntimeView:
             turn_id = f"{event.task_id}/turn/{self._turn_count}"
             thread_id = payload.thread_id if isinstance(payload, ev.TaskSubmitted) else self._thread_of(event.task_id)
             begin = ses.TurnSubmitted(turn_id, thread_id or DEFAULT_THREAD, event.task_id, (event.sequence or 1) - 1)
-            ids = _ids_of_run(self._tasks[event.task_id], event) if event.task_id in self._tasks else {}
+            ids = _attempt_ids(self._tasks[event.task_id], event) if event.task_id in self._tasks else {}
             yield from ((source, kind, ids | more) for kind, more in self._submit(begin))
         yield from self._of_task_event(event)
         if isinstance(payload, ev.TaskStatusChanged) and payload.new_state in SETTLED and self._turns:
             end = ses.TurnEnded(turn_id, payload.new_state, payload.reason)
-            ids = _ids_of_run(self._tasks.get(event.task_id, TaskRecords()), event)
+            ids = _attempt_ids(self._tasks.get(event.task_id, TaskRecords()), event)
             yield from ((source, kind, ids | more) for kind, more in self._end(end))
 
     def _thread_of(self, task_id: str) -> str:
@@ -104,8 +105,8 @@ class AgentRuntimeView:
     def _of_task_event(self, event: RunEvent) -> Iterator[tuple[_Source, str, Record]]:
         task = self._tasks.setdefault(event.task_id, TaskRecords())
         source = _source_of(event)
-        for kind, more in task.records(event):
-            yield source, kind, {"threadId": task.thread_id, "turnId": task.turn_id} | _ids_of_run(task, event) | more
+        for kind, more in records_of(task, event):
+            yield source, kind, {"threadId": task.thread_id, "turnId": task.turn_id} | _attempt_ids(task, event) | more
         if event.state in TERMINAL and task.turn_id not in self._turns:
             self._forget(event.task_id)
 
@@ -222,7 +223,7 @@ def _ids_of(turn: ses.TurnSubmitted) -> Record:
     return {"threadId": turn.thread_id, "turnId": turn.turn_id, "taskId": turn.task_id}
 
 
-def _ids_of_run(task: TaskRecords, event: RunEvent) -> Record:
+def _attempt_ids(task: TaskRecords, event: RunEvent) -> Record:
     span_id = span_id_of(event.task_id, event.run_id)
     return {"attemptId": task.attempt_id, "traceId": task.trace_id, "spanId": span_id}
 

@@ -467,7 +467,8 @@ def test_text_deltas_are_not_exported_as_records() -> None:
     assert exported(ev.TextDelta("c", 0, "to be")) == []
 
 
-def test_an_action_that_is_executed_again_after_a_stop_is_another_tool_call() -> None:
+@pytest.mark.parametrize("decision", [None, PolicyDecision(PolicyEffect.ALLOW)])
+def test_an_action_that_is_executed_again_after_a_stop_is_another_tool_call(decision: PolicyDecision | None) -> None:
     started = ev.ActionStarted("tool.call", "book", {"nights": 2})
     records = exported(
         submitted(),
@@ -476,6 +477,7 @@ def test_an_action_that_is_executed_again_after_a_stop_is_another_tool_call() ->
         ev.ActionPolicyEvaluated(PolicyDecision(PolicyEffect.ALLOW)),
         started,
         ev.ActionEnded("tool.call", "book", outcome="canceled"),
+        *([ev.ActionRequested(ACTION), ev.ActionPolicyEvaluated(decision)] if decision else ()),
         started,
         ev.ActionEnded("tool.call", "book", "booked"),
     )

@@ -1,0 +1,358 @@
+"""Converts the actions, approvals and model calls of a task to Agent Runtime events.
+
+An action of this package is a tool call there, and an action there is an approval here. The order of a tool call is
+`permission.evaluated`, `tool.started`, then `permission.requested`, `action.required`, `action.resolved` and `permission.resolved`
+if it needs an approval, then its execution, then `tool.result` or `tool.failed`.
+"""
+
+from dataclasses import replace
+from typing import Final
+
+from protolink_grpc.models import events as ev
+from protolink_grpc.models.action import ApprovalDecision, PolicyEffect
+from protolink_grpc.models.events import RunEvent
+from protolink_grpc.models.lifecycle import TaskState
+from protolink_grpc.net.trace_context import span_id_of
+from protolink_grpc.reports.agentruntime_state import (
+    UNKNOWN,
+    Call,
+    Mapped,
+    ModelCall,
+    Record,
+    TaskRecords,
+    category_of,
+    run_id_of,
+)
+
+MAX_CLOSED: Final = 11
+"""Maximum number of approvals, of actions and of model calls that the end of a task closes one by one; further ones are counted.
+
+Together they are at most 55 records, and an event has at most 64.
+"""
+
+AGENT_CALL: Final = "agent.call"
+
+
+# -- Actions and approvals -----------------------------------------------------------------------------------------------
+
+
+def _ids_of(event: RunEvent, action_id: str, call: Call | None = None) -> Record:
+    if not action_id:
+        return {}
+    execution = 1 if call is None else call.execution
+    call_id = action_id if execution == 1 else f"{action_id}/{execution}"
+    return {
+        "toolCallId": call_id,
+        "stepId": f"{event.task_id}/call/{call_id}",
+        "spanId": span_id_of(action_id),
+    }
+
+
+def _approval_ids(task: TaskRecords, event: RunEvent, request_id: str, action_id: str) -> Record:
+    return _ids_of(event, action_id, task.calls.get(action_id)) | {
+        "actionId": request_id,
+        "spanId": span_id_of(request_id),
+    }
+
+
+def map_requested(task: TaskRecords, event: RunEvent, requested: ev.ActionRequested) -> Mapped:
+    """Remember the action. It is shown together with the decision of the policy."""
+    action = requested.action
+    arguments = action.payload.get("arguments", action.payload)
+    child_task_id = str(action.payload.get("task_id", ""))
+    action_id = event.action_id or action.action_id
+    before = task.stopped.pop(action_id, None)
+    execution = 1 if before is None else before.execution + 1
+    task.calls[action_id] = Call(action.kind, action.name, arguments, child_task_id, execution)
+    return iter(())
+
+
+_VERDICTS = {PolicyEffect.ALLOW: "allow", PolicyEffect.DENY: "deny", PolicyEffect.REQUIRE_APPROVAL: "ask"}
+_POLICIES = {PolicyEffect.ALLOW: "allowed", PolicyEffect.DENY: "denied", PolicyEffect.REQUIRE_APPROVAL: "ask"}
+
+
+def map_policy(task: TaskRecords, event: RunEvent, evaluated: ev.ActionPolicyEvaluated) -> Mapped:
+    decision, call = evaluated.decision, task.calls.get(event.action_id)
+    payload = {
+        "decision": _VERDICTS.get(decision.effect, str(decision.effect)),
+        "decisionSource": "rule" if decision.matched_capabilities else "host_policy",
+        "decisionReason": decision.reason,
+        "policy": decision.policy_name,
+        "capabilities": list(decision.matched_capabilities),
+        "sources": list(decision.sources),
+    }
+    yield "permission.evaluated", _ids_of(event, event.action_id, call) | {"payload": payload}
+    if call is not None and not call.is_shown:
+        yield _show(event, call, {"policy": _POLICIES.get(decision.effect, str(decision.effect))})
+
+
+def _show(event: RunEvent, call: Call, more: Record) -> tuple[str, Record]:
+    call.is_shown = True
+    payload = {"toolName": call.name, "kind": call.kind, "safeArgs": call.arguments, **more}
+    return "tool.started", _ids_of(event, event.action_id, call) | {"payload": payload}
+
+
+def map_approval_required(task: TaskRecords, event: RunEvent, required: ev.ApprovalRequired) -> Mapped:
+    request = required.request
+    action_id = event.action_id or request.action.action_id
+    ids = _approval_ids(task, event, request.request_id, action_id)
+    payload = {
+        "actionType": "approval",
+        "toolName": request.action.name,
+        "prompt": event.summary or request.policy_decision.reason,
+        "availableDecisions": ["allow", "deny", *(["edit"] if request.editable else [])],
+        "expiresAt": request.expires_at,
+        "request": request.to_dict(),
+    }
+    yield "permission.requested", ids | {"payload": payload | {"approvalActionId": request.request_id}}
+    yield "action.required", ids | {"payload": payload}
+    task.approvals[request.request_id] = action_id
+    if action_id in task.calls:
+        task.calls[action_id].was_asked = True
+    if len(task.approvals) == 1:
+        yield waiting(task)
+
+
+def map_decided(task: TaskRecords, event: RunEvent, decided: ev.ApprovalDecided) -> Mapped:
+    decision = decided.decision
+    payload = {
+        "decision": _word_of(decision),
+        "reason": decision.reason,
+        "decidedBy": decision.decided_by,
+        "editedArguments": decision.edited_arguments,
+    }
+    was_open = decision.request_id in task.approvals
+    action_id = task.approvals.pop(decision.request_id, "")
+    ids = _approval_ids(task, event, decision.request_id, event.action_id or action_id)
+    yield "action.resolved", ids | {"payload": payload}
+    yield "permission.resolved", ids | {"payload": payload}
+    if was_open and not task.approvals:
+        yield _resumed()
+
+
+def _resumed() -> tuple[str, Record]:
+    payload = {"status": "running", "nativeStatus": str(TaskState.WORKING), "statusReason": ""}
+    return "task.resumed", {"payload": payload}
+
+
+def _word_of(decision: ApprovalDecision) -> str:
+    if decision.approved:
+        return "allow" if decision.edited_arguments is None else "edit"
+    return "expired" if decision.expired else "deny"
+
+
+def map_started(task: TaskRecords, event: RunEvent, started: ev.ActionStarted) -> Mapped:
+    call = task.calls.get(event.action_id)
+    if call is None:
+        call, records = _begin_again(task, event, started)
+        yield from records
+    ids = _ids_of(event, event.action_id, call)
+    payload: Record = {"toolName": started.name, "kind": started.kind, "status": "running"}
+    if started.arguments is not None and started.arguments != call.arguments:
+        payload["safeArgs"] = started.arguments  # an approver has changed them
+    if not call.is_shown:
+        yield _show(event, call, {})
+    yield "tool.progress", ids | {"payload": payload}
+    if started.kind == AGENT_CALL and not call.is_running:
+        ids |= {"subagentId": _subagent_id(event.action_id, call)}
+        peer = {"agent": started.name} | ({"childTaskId": call.child_task_id} if call.child_task_id else {})
+        yield "task.delegated", ids | {"payload": payload | peer}
+        yield "subagent.spawned", ids | {"payload": payload | peer}
+    call.is_running = True
+
+
+def _begin_again(task: TaskRecords, event: RunEvent, started: ev.ActionStarted) -> tuple[Call, Mapped]:
+    """Return the call of an action that is executed without a new decision, and its records so far.
+
+    It was canceled by an orderly stop. Otherwise the log before this event is not known.
+    """
+    before = task.stopped.pop(event.action_id, None)
+    if before is None:
+        call = task.calls[event.action_id] = Call(started.kind, started.name, started.arguments)
+        return call, iter(())
+    again = replace(before, execution=before.execution + 1, is_shown=False, is_running=False)
+    task.calls[event.action_id] = again
+    source = "human" if before.was_asked else "host_policy"
+    payload = {
+        "decision": "allow",
+        "decisionSource": source,
+        "decisionReason": "an earlier run has begun the same action",
+    }
+    ids = _ids_of(event, event.action_id, again)
+    shown = _show(event, again, {"policy": "allowed"})
+    return again, iter((("permission.evaluated", ids | {"payload": payload}), shown))
+
+
+def _subagent_id(action_id: str, call: Call) -> str:
+    """Return the id of delegated work. Several calls may continue the same task of the other agent."""
+    return f"{action_id}/subagent" if call.execution == 1 else f"{action_id}/{call.execution}/subagent"
+
+
+_OUTCOMES = {"canceled": "cancelled"}
+
+
+def map_ended(task: TaskRecords, event: RunEvent, ended: ev.ActionEnded) -> Mapped:
+    call = task.calls.pop(event.action_id, None) or Call(ended.kind, ended.name)
+    if not call.is_shown:
+        yield _show(event, call, {})
+    status = _OUTCOMES.get(ended.outcome, ended.outcome)
+    payload: Record = {"toolName": ended.name, "kind": ended.kind, "status": status}
+    payload["durationMs"] = ended.duration_micros / 1000
+    if is_success := ended.outcome == "completed":
+        payload["result"] = ended.result
+    else:
+        if ended.outcome == "canceled":
+            task.stopped[event.action_id] = call
+        failure = ended.failure
+        category = category_of(failure, status) if ended.outcome == "failed" else status
+        payload |= {"error": ended.error, "failureCategory": category}
+        payload["retryable"] = failure is not None and failure.retryable
+    yield from _end_call(event, event.action_id, call, payload, is_success=is_success)
+
+
+def _end_call(event: RunEvent, action_id: str, call: Call, payload: Record, *, is_success: bool) -> Mapped:
+    ids = _ids_of(event, action_id, call)
+    if call.kind == AGENT_CALL and call.is_running:
+        kind = "subagent.completed" if is_success else "subagent.failed"
+        yield kind, ids | {"subagentId": _subagent_id(action_id, call), "payload": payload}
+    yield "tool.result" if is_success else "tool.failed", ids | {"payload": payload}
+
+
+# -- Models and contexts -------------------------------------------------------------------------------------------------
+
+
+def map_prepared(_: TaskRecords, event: RunEvent, prepared: ev.ContextPrepared) -> Mapped:
+    yield "context.resolved", {"payload": {"manifest": prepared.manifest.to_dict(), "step": prepared.step}}
+
+
+def _model_ids(event: RunEvent, call: ModelCall) -> Record:
+    started = call.started
+    if not started.call_id:
+        return {}
+    return {
+        "modelRequestId": call.request_id,
+        "stepId": f"{event.task_id}/model/{started.call_id}",
+        "spanId": span_id_of(call.run_id, started.call_id, str(started.attempt)),
+    }
+
+
+def _request_of(task: TaskRecords, event: RunEvent, call_id: str, attempt: int = 1) -> ModelCall:
+    """Remove and return an open model call, or build one if its begin is not known."""
+    unknown = ModelCall(call_id, ev.LlmCallStarted(call_id, attempt=attempt), event.run_id)
+    return task.models.pop(call_id, unknown)
+
+
+def map_call_started(task: TaskRecords, event: RunEvent, call: ev.LlmCallStarted) -> Mapped:
+    if call.call_id in task.models:
+        lost = task.models.pop(call.call_id)
+        failure = {"failureCategory": "outcome_unknown", "retryable": True}
+        yield (
+            "model.failed",
+            {"runId": run_id_of(event.task_id, lost.run_id)} | _model_ids(event, lost) | {"payload": failure},
+        )
+    task.requests[call.call_id] += 1
+    number = task.requests[call.call_id]
+    request_id = f"{call.call_id}/retry/{task.retry}" if task.retry else call.call_id
+    request_id = request_id if number == 1 else f"{request_id}/{number}"
+    request = task.models[call.call_id] = ModelCall(request_id, call, event.run_id)
+    model = {"provider": call.provider or UNKNOWN, "model": call.model or UNKNOWN}
+    payload = model | {"attempt": call.attempt, "step": call.step}
+    yield "model.requested", _model_ids(event, request) | {"payload": payload}
+
+
+def map_call_completed(task: TaskRecords, event: RunEvent, call: ev.LlmCallCompleted) -> Mapped:
+    usage = {"inputTokens": _amount(call.input_tokens), "outputTokens": _amount(call.output_tokens)}
+    payload = {
+        "provider": call.provider,
+        "model": call.model,
+        "usage": usage,
+        "stopReason": call.finish_reason or UNKNOWN,
+        "text": call.text,
+        "toolCalls": [each.to_dict() for each in call.tool_calls],
+        "durationMs": call.duration_micros / 1000,
+    }
+    ids = _model_ids(event, _request_of(task, event, call.call_id))
+    yield "model.completed", ids | {"payload": payload}
+    cost = {"costMicros": _amount(call.cost_micros), "currency": call.currency or UNKNOWN}
+    yield "cost.recorded", ids | {"payload": usage | cost}
+
+
+def _amount(amount: int | None) -> int | str:
+    return UNKNOWN if amount is None else amount
+
+
+def map_budget(_: TaskRecords, event: RunEvent, reported: ev.BudgetReported) -> Mapped:
+    payload = {"limitState": reported.decision.to_dict()}
+    yield "limit.changed", {"payload": payload}
+    yield "quota.low" if reported.decision.allowed else "quota.blocked", {"payload": payload}
+
+
+def map_call_failed(task: TaskRecords, event: RunEvent, call: ev.LlmCallFailed) -> Mapped:
+    payload = {
+        "provider": call.provider,
+        "model": call.model,
+        "attempt": call.attempt,
+        "step": call.step,
+        "failureCategory": str(call.failure.category or UNKNOWN),
+        "detail": call.failure.message,
+        "retryable": call.will_retry,
+        "durationMs": call.duration_micros / 1000,
+    }
+    yield "model.failed", _model_ids(event, _request_of(task, event, call.call_id, call.attempt)) | {"payload": payload}
+
+
+def map_compacted(_: TaskRecords, event: RunEvent, done: ev.ContextCompacted) -> Mapped:
+    trigger = "auto" if "decision" in event.metadata else "manual"
+    yield "context.compaction.started", {"payload": {"trigger": trigger}}
+    payload = {
+        "beforeTokens": done.before_tokens,
+        "afterTokens": done.after_tokens,
+        "strategy": done.strategy or UNKNOWN,
+    }
+    yield "context.compaction.completed", {"payload": payload | {"summary": done.summary}}
+
+
+def map_step(_: TaskRecords, event: RunEvent, step: ev.LlmStep) -> Mapped:
+    yield (
+        f"plgrpc.llm.{step.kind.removeprefix('llm_')}",
+        {"payload": {"step": step.step, "content": step.content, "data": step.data}},
+    )
+
+
+# -- The end of a task ---------------------------------------------------------------------------------------------------
+
+
+def waiting(task: TaskRecords) -> tuple[str, Record]:
+    payload = {"status": "waiting_permission", "nativeStatus": str(TaskState.WORKING), "actionIds": [*task.approvals]}
+    return "task.waiting", {"payload": payload}
+
+
+def close_all(task: TaskRecords, event: RunEvent, new: TaskState) -> Mapped:
+    """Close what is open at the end of the task: approvals were withdrawn, actions have an unknown outcome or never ran."""
+    for request_id, action_id in [*task.approvals.items()][:MAX_CLOSED]:
+        ids = _approval_ids(task, event, request_id, action_id)
+        payload = {"decision": "cancelled", "reason": "the task has ended"}
+        yield "action.resolved", ids | {"payload": payload}
+        yield "permission.resolved", ids | {"payload": payload}
+    if task.approvals and new is TaskState.COMPLETED:
+        yield _resumed()
+    for action_id, call in [*task.calls.items()][:MAX_CLOSED]:
+        status, category = (UNKNOWN, "outcome_unknown") if call.is_running else ("cancelled", "cancelled")
+        ended = {"toolName": call.name, "kind": call.kind, "status": status, "failureCategory": category}
+        yield from _end_call(event, action_id, call, ended | {"retryable": False}, is_success=False)
+    rest = sum(max(len(each) - MAX_CLOSED, 0) for each in (task.approvals, task.calls, task.models))
+    if rest:
+        yield "runtime.warning", {"payload": {"category": "left_open", "count": rest}}
+    task.approvals, task.calls = {}, {}
+
+
+def close_models(task: TaskRecords, event: RunEvent, category: str) -> Mapped:
+    """Close the model calls whose end is not recorded."""
+    for call in [*task.models.values()][:MAX_CLOSED]:
+        started = call.started
+        payload = {"provider": started.provider, "model": started.model, "failureCategory": category, "retryable": True}
+        yield (
+            "model.failed",
+            {"runId": run_id_of(event.task_id, call.run_id)} | _model_ids(event, call) | {"payload": payload},
+        )
+    task.models = {}

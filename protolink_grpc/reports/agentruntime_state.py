@@ -1,0 +1,111 @@
+"""What the conversion of a task to Agent Runtime events remembers from one event to the next.
+
+`agentruntime_tasks` converts the events of the task itself, `agentruntime_calls` those of its actions, approvals and model calls.
+"""
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from protolink_grpc.models import events as ev
+from protolink_grpc.models.events import RunEvent
+from protolink_grpc.models.failure import RUN_LOST, Failure
+from protolink_grpc.models.references import References
+from protolink_grpc.models.session import DEFAULT_THREAD
+from protolink_grpc.net.trace_context import span_id_of, trace_of
+
+UNKNOWN: Final = "unknown"
+"""The contract's word for an unknown amount."""
+
+Record = dict[str, Any]
+Mapped = Iterator[tuple[str, Record]]
+"""The type and the fields of each resulting event."""
+
+
+@dataclass(slots=True)
+class Call:
+    """An action that has not ended. `is_shown`: it has its `tool.started`. `is_running`: its execution has begun.
+
+    `execution` counts the tool calls of the same action: an action that an orderly stop has canceled may be executed again.
+    """
+
+    kind: str
+    name: str
+    arguments: Any = None
+    child_task_id: str = ""
+    execution: int = 1
+    was_asked: bool = False
+    is_shown: bool = False
+    is_running: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ModelCall:
+    """A model call that has not ended. Each attempt of a call is a request with an id of its own."""
+
+    request_id: str
+    started: ev.LlmCallStarted
+    run_id: str
+
+
+@dataclass(slots=True)
+class TaskRecords:
+    """What the conversion of one task remembers.
+
+    Attributes:
+        turn_id: The turn that the next events belong to.
+        attempt_id, run_id: The current or last attempt, and its run; empty before the first one.
+        trace_id: Of the spans of the task; see `telemetry.spans`.
+        failure: Of the last status, if it had one.
+    """
+
+    thread_id: str = DEFAULT_THREAD
+    turn_id: str = ""
+    attempt_id: str = ""
+    run_id: str = ""
+    trace_id: str = ""
+    failure: Failure | None = None
+    calls: dict[str, Call] = field(default_factory=dict)
+    stopped: dict[str, Call] = field(default_factory=dict)
+    """The actions that were canceled."""
+    approvals: dict[str, str] = field(default_factory=dict)
+    """The action of each open approval."""
+    models: dict[str, ModelCall] = field(default_factory=dict)
+    """The model calls that have not ended."""
+    requests: Counter[str] = field(default_factory=Counter)
+    """The number of requests of each model call since the last retry of the task."""
+    is_turn_started: bool = False
+    is_attempt_open: bool = False
+    is_canceling: bool = False
+    retry: int = 0
+    _references: References = field(default_factory=References)
+
+    def begin_turn(self, thread_id: str, turn_id: str) -> None:
+        self.thread_id, self.turn_id, self.is_turn_started = thread_id, turn_id, False
+
+    def prepare(self, event: RunEvent) -> RunEvent:
+        """Note the trace of the next event, and return the event without references to earlier ones."""
+        event = self._references.whole(event)
+        context = getattr(event.payload, "context", None)
+        if context is not None or not self.trace_id:
+            self.trace_id = trace_of(context, event.task_id).trace_id
+        return event
+
+
+def run_id_of(task_id: str, run_id: str) -> str:
+    """Return the id of a run. A caller may give it the id of the task; the contract wants different ids for different things."""
+    return f"{run_id}/run" if run_id == task_id else run_id
+
+
+def ids_of_run(event: RunEvent, run_id: str) -> Record:
+    """Return the ids of an earlier run of the same task."""
+    return {"runId": run_id_of(event.task_id, run_id), "spanId": span_id_of(event.task_id, run_id)}
+
+
+def category_of(failure: Failure | None, otherwise: str) -> str:
+    if failure is None:
+        return otherwise
+    if failure.reason == RUN_LOST:
+        return "run_lost"
+    return str(failure.category or failure.reason.lower() or otherwise)
