@@ -459,6 +459,7 @@ def is_final(frame: bytes) -> bool:
     return unframe(frame).last
 
 
+_RETRIED: Final = ev.TYPES[ev.TaskRetried].encode()
 _STATUS: Final = ev.TYPES[ev.TaskStatusChanged].encode()
 _IS_FINAL: Final = varint(_NUMBERS["last"].number << 3) + b"\x01"
 _ARTIFACT_TAG: Final = tag(pb.TaskArtifactUpdated.DESCRIPTOR.fields_by_name["artifact"].number)
@@ -477,10 +478,11 @@ def settles(frame: bytes) -> bool:
 
 def find_final(frames: Sequence[bytes], start: int = 0) -> int | None:
     """Return the index of the first event, from index `start` on, with which the task ends; None if there is none."""
-    if _IS_FINAL not in b"".join(frames):
-        return None  # one search, because most batches of a long log have no such event
-    ends = (index for index in range(start, len(frames)) if _IS_FINAL in frames[index] and is_final(frames[index]))
-    return next(ends, None)
+    if start >= len(frames):
+        return None
+    if _RETRIED not in b"".join(frames[start:]):  # only a retry follows the end of a task
+        return len(frames) - 1 if is_final(frames[-1]) else None
+    return next((index for index in range(start, len(frames)) if is_final(frames[index])), None)
 
 
 def find_settling(frames: Sequence[bytes]) -> int | None:

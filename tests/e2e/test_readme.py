@@ -289,8 +289,8 @@ async def test_the_flow_of_the_readme_merges_two_reviews() -> None:
 
 async def test_the_session_of_the_documents_has_a_queue_and_one_stream(capsys: pytest.CaptureFixture[str]) -> None:
     page = (ROOT / "docs/sessions.md").read_text()
-    program, stream = re.findall(r"^```python\n(.*?)^```", page, re.DOTALL | re.MULTILINE)
-    # The second block continues the first one, within its `async with`.
+    program, *_, stream = re.findall(r"^```python\n(.*?)^```", page, re.DOTALL | re.MULTILINE)
+    # The last block continues the first one, within its `async with`.
     code = compile(program + textwrap.indent(stream, "    "), "sessions.md", "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
     await eval(code, {})
     printed = capsys.readouterr().out
