@@ -33,6 +33,7 @@ from protolink_grpc.cli.settings import (
 )
 from protolink_grpc.cli.snapshot_app import snapshot_app
 from protolink_grpc.cli.state_app import state_app
+from protolink_grpc.cli.task_control_app import task_control_app
 from protolink_grpc.errors import ProtolinkError
 
 DEFAULT_REGISTRY_URL = "grpc://127.0.0.1:50050"
@@ -45,9 +46,10 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 card_app = typer.Typer(help="Show agent cards.", rich_markup_mode=None)
-task_app = typer.Typer(help="Show, follow and cancel tasks.", rich_markup_mode=None)
+task_app = typer.Typer(help="Show, follow and control tasks.", rich_markup_mode=None)
 agents_app = typer.Typer(help="List and watch the agents in a registry.", rich_markup_mode=None)
 app.add_typer(card_app, name="card")
+task_app.add_typer(task_control_app)
 app.add_typer(task_app, name="task")
 app.add_typer(agents_app, name="agents")
 app.add_typer(run_app, name="run")

@@ -52,6 +52,15 @@ task.status
 18 TurnStarted soup
 22 TurnEnded soup
 """,
+    "task_control.py": """\
+blocked - other tasks have to end first
+blocked - other tasks have to end first
+running
+completed
+the cover: printed
+the book: printed
+completed ['blocked_by completed']
+""",
     "input_required.py": """\
 input-required - Where do you want to go?
 completed - One ticket to Athens.

@@ -298,6 +298,13 @@ async def test_the_session_of_the_documents_has_a_queue_and_one_stream(capsys: p
     assert "1 SessionCreated\n2 TurnSubmitted\n" in printed
 
 
+async def test_the_tasks_of_the_documents_wait_for_a_person(capsys: pytest.CaptureFixture[str]) -> None:
+    page = (ROOT / "docs/tasks.md").read_text()
+    program, *_ = re.findall(r"^```python\n(.*?)^```", page, re.DOTALL | re.MULTILINE)
+    await eval(compile(program, "tasks.md", "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT), {})
+    assert capsys.readouterr().out == "blocked\nprinted: the book\n"
+
+
 async def test_the_chat_of_the_readme_ends_with_the_urgent_turn() -> None:
     async with Reviewer("guide", url="grpc://127.0.0.1:0") as guide:
         code = snippet('when_busy="interrupt"').replace("grpc://127.0.0.1:50054", guide.card.url)

@@ -2,8 +2,10 @@
 
 import asyncio
 import random
+import re
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -139,6 +141,14 @@ async def test_every_status_follows_from_the_table_and_from_the_log(seed: int) -
     for task_id in story.tasks:
         await story.check_log(task_id)
     await story.service.stop(grace_s=0)
+
+
+def test_the_documents_have_the_table() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "tasks.md").read_text()
+    section = page.partition("## Statuses\n")[2].partition("\n## ")[0]
+    rows = dict(re.findall(r"^\| `(\w+)` \| .* \| (.*) \|$", section, re.MULTILINE))
+    printed = {name: set(re.findall(r"`(\w+)`", following)) for name, following in rows.items()}
+    assert printed == {str(each): {*map(str, STATUS_TRANSITIONS.get(each, ()))} for each in S}
 
 
 def test_the_table_has_every_status_of_a_task() -> None:

@@ -1,0 +1,200 @@
+"""`task show`, `create`, `update`, `start`, `progress`, `complete`, `fail`, `link` and `unlink`."""
+
+import sys
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from protolink_grpc.cli import output
+from protolink_grpc.cli.connect import QUICK_S, agent_client, run, url_of
+from protolink_grpc.cli.failure import CommandError
+from protolink_grpc.cli.session_text import moment
+from protolink_grpc.cli.settings import Settings
+from protolink_grpc.client.agent_client import AgentClient
+from protolink_grpc.models.json_value import to_json
+from protolink_grpc.models.message import Message
+from protolink_grpc.models.snapshot import TaskSnapshot
+from protolink_grpc.models.task import Task
+from protolink_grpc.models.task_control import LinkKind, TaskDescription, TaskLink
+
+
+@dataclass(frozen=True, slots=True)
+class Description:
+    """The options that describe a task; None for those that were not given."""
+
+    title: str | None = None
+    objective: str | None = None
+    priority: str | None = None
+    assignee: str | None = None
+    acceptance: list[str] | None = None
+    constraints: list[str] | None = None
+
+    @property
+    def changes(self) -> dict[str, Any]:
+        """The given values, by field of TaskDescription."""
+        given = {name: value for name, value in asdict(self).items() if value is not None}
+        return {name: tuple(value) if isinstance(value, list) else value for name, value in given.items()}
+
+
+def show(settings: Settings, agent: str, task_id: str) -> None:
+    """Print the snapshot of a task."""
+    _print(settings, _call(settings, agent, lambda client, url: client.tasks.get(task_id, agent_url=url)))
+
+
+def create(
+    settings: Settings,
+    agent: str,
+    text: str,
+    description: Description,
+    *,
+    links: Sequence[tuple[str, str]],
+    session: str,
+    request_id: str,
+) -> None:
+    """Create a draft and print it."""
+    task = Task.create(Message.user(_read(text)))
+    task.session_id = session or None
+    changes = description.changes
+    snapshot = _call(
+        settings,
+        agent,
+        lambda client, url: client.tasks.create(
+            task,
+            description=TaskDescription(**changes) if changes else None,
+            links=[TaskLink(LinkKind(kind), target) for kind, target in links],
+            request_id=request_id or None,
+            agent_url=url,
+        ),
+    )
+    _print(settings, snapshot)
+    output.note("hint", f"start it with: {settings.command('task start', agent, snapshot.task_id)}")
+
+
+def update(settings: Settings, agent: str, task_id: str, description: Description) -> None:
+    """Change the given fields of a task's description, and print the task."""
+
+    async def work(client: AgentClient, url: str) -> TaskSnapshot:
+        known = await client.tasks.get(task_id, agent_url=url)
+        changed = replace(known.description or TaskDescription(), **description.changes)
+        return await client.tasks.update(task_id, description=changed, agent_url=url)
+
+    _print(settings, _call(settings, agent, work))
+
+
+def start(settings: Settings, agent: str, task_id: str, *, external: bool) -> None:
+    """Start a draft and print it."""
+    snapshot = _call(settings, agent, lambda client, url: client.tasks.start(task_id, external=external, agent_url=url))
+    _print(settings, snapshot)
+    if snapshot.external and snapshot.ended_at is None:
+        output.note("hint", f"end it with: {settings.command('task complete', agent, task_id, 'the result')}")
+    elif snapshot.ended_at is None:
+        output.note("hint", f"follow it with: {settings.command('task subscribe', agent, task_id)}")
+
+
+def report_progress(settings: Settings, agent: str, task_id: str, percent: float | None, message: str) -> None:
+    """Add a progress report and print the task."""
+    _change(
+        settings,
+        agent,
+        lambda client, url: client.tasks.report_progress(task_id, percent, message, agent_url=url),
+    )
+
+
+def complete(settings: Settings, agent: str, task_id: str, text: str) -> None:
+    """Complete a task, with a text as its result, and print it."""
+    said = _read(text)
+    messages = [Message.agent(said)] if said else []
+    _change(settings, agent, lambda client, url: client.tasks.complete(task_id, messages, agent_url=url))
+
+
+def fail(settings: Settings, agent: str, task_id: str, reason: str) -> None:
+    """Fail a task and print it."""
+    _change(settings, agent, lambda client, url: client.tasks.fail(task_id, reason, agent_url=url))
+
+
+def link(settings: Settings, agent: str, task_id: str, kind: str, target: str, *, reason: str) -> None:
+    """Add a link and print the task."""
+    _change(settings, agent, lambda client, url: client.tasks.link(task_id, kind, target, reason=reason, agent_url=url))
+
+
+def unlink(settings: Settings, agent: str, task_id: str, kind: str, target: str) -> None:
+    """Remove a link and print the task."""
+    _change(settings, agent, lambda client, url: client.tasks.unlink(task_id, kind, target, agent_url=url))
+
+
+Work = Callable[[AgentClient, str], Awaitable[TaskSnapshot]]
+
+
+def _change(settings: Settings, agent: str, work: Work) -> None:
+    _print(settings, _call(settings, agent, work))
+
+
+def _call(settings: Settings, agent: str, work: Work) -> TaskSnapshot:
+    """Call a method with a client and the agent's URL. Raises CommandError, with a hint for agents of other systems."""
+
+    async def with_client() -> TaskSnapshot:
+        url = await url_of(settings, agent)
+        return await work(agent_client(settings, QUICK_S), url)
+
+    try:
+        return run(with_client(), agent)
+    except CommandError as error:
+        if error.code == "UNIMPLEMENTED":
+            checked = f"plgrpc doctor {agent} shows the services at this address"
+            error.hint = f"agents of other systems have no task control; {checked}"
+        raise
+
+
+def _read(text: str) -> str:
+    return sys.stdin.read() if text == "-" else text
+
+
+def _print(settings: Settings, snapshot: TaskSnapshot) -> None:
+    if settings.json:
+        output.document(asdict(snapshot))
+        return
+    for label, value in _fields(snapshot):
+        output.field(label, value)
+    if snapshot.attempts:
+        output.line()
+        output.line("Attempts:")
+        heads = ("ATTEMPT", "CAUSE", "STARTED", "ENDED", "STATUS")
+        output.columns(heads, list(_attempt_rows(snapshot)))
+    if snapshot.links:
+        output.line()
+        output.line("Links:")
+        rows = [
+            (str(each.link.kind), each.link.target, str(each.state or ""), each.link.reason) for each in snapshot.links
+        ]
+        output.columns(("KIND", "TARGET", "STATE", "REASON"), rows)
+
+
+def _attempt_rows(snapshot: TaskSnapshot) -> Iterator[tuple[str, ...]]:
+    for each in snapshot.attempts:
+        yield str(each.attempt), each.cause, each.started_at or "", each.ended_at or "", str(each.status)
+
+
+def _fields(snapshot: TaskSnapshot) -> list[tuple[str, str]]:
+    """Return the fields of a task."""
+    about = snapshot.description or TaskDescription()
+    progress = snapshot.progress
+    reported = "" if progress is None or progress.progress is None else f"{progress.progress:g} %"
+    own_session = "" if snapshot.session_id == snapshot.task_id else snapshot.session_id
+    return [
+        ("Task", snapshot.task_id),
+        ("Status", str(snapshot.status)),
+        ("Reason", snapshot.status_reason),
+        ("Title", about.title),
+        ("Objective", about.objective),
+        ("Priority", about.priority),
+        ("Assignee", about.assignee),
+        *(("Acceptance", each) for each in about.acceptance),
+        *(("Constraint", each) for each in about.constraints),
+        ("Metadata", to_json(snapshot.metadata) if snapshot.metadata else ""),
+        ("Session", own_session),
+        ("External", "yes" if snapshot.external else ""),
+        ("Progress", " ".join(filter(None, (reported, progress.message if progress is not None else "")))),
+        ("Approvals", ", ".join(snapshot.pending_approvals)),
+        ("Created", moment(snapshot.created_at)),
+        ("Changed", moment(snapshot.updated_at)),
+    ]
