@@ -5,55 +5,23 @@ by SIGKILL, 0 for never. The second life repeats all calls with the same ids, an
 """
 
 import asyncio
-import json
-import os
-import signal
-import sys
-import time
-from collections.abc import Callable
 from contextlib import aclosing, suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from mortal_store import Mortal, main
 from plgrpc.v1 import session_service_pb2 as pb
 
-from protolink_grpc import Message, ProtolinkError, RunEvent, SQLiteStore, Task
+from protolink_grpc import Message, ProtolinkError, RunEvent, Task
 from protolink_grpc.models.session import SessionPage, TurnEnded, TurnSubmitted
 from protolink_grpc.reports import SessionExport
 from protolink_grpc.runtime.admission import Submission
 from protolink_grpc.runtime.run import Run
 from protolink_grpc.runtime.service import TaskService
-from protolink_grpc.storage.port import Append, RequestRecord
-from protolink_grpc.storage.records import Records
 from protolink_grpc.wire.sessions import items_from_pb
 
 TURNS = ("one", "two", "three", "gone", "question", "answer", "endless", "last")
-
-
-class Mortal(SQLiteStore):
-    """Ends its process right after a commit. `commits` counts them."""
-
-    def __init__(self, path: Path, dies_at: int) -> None:
-        super().__init__(path)
-        self.commits = 0
-        self._dies_at = dies_at
-
-    async def append(self, append: Append) -> RequestRecord | None:
-        known = await super().append(append)
-        self._count()
-        return known
-
-    async def change(self, work: Callable[[Records], Any]) -> Any:
-        outcome = await super().change(work)
-        self._count()
-        return outcome
-
-    def _count(self) -> None:
-        self.commits += 1
-        if self.commits == self._dies_at:
-            os.kill(os.getpid(), signal.SIGKILL)
-            time.sleep(60)  # never over: the signal ends the process first
 
 
 class Desk:
@@ -138,25 +106,8 @@ class Desk:
         }
 
 
-def run_life(folder: Path, dies_at: int) -> bool:
-    """Fork one life, and return whether it has lived to its end."""
-    child = os.fork()
-    if child:
-        return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-    try:
-        seen = asyncio.run(Desk(folder, dies_at).live())
-        print(json.dumps(seen), flush=True)
-        os._exit(0)
-    finally:
-        os._exit(1)
+async def live(folder: Path, dies_at: int) -> dict[str, Any]:
+    return await Desk(folder, dies_at).live()
 
 
-def main() -> None:
-    for number, line in enumerate(sys.stdin):
-        folder = Path(sys.argv[1]) / f"{os.getpid()}-{number}"
-        folder.mkdir()
-        if not run_life(folder, int(line)) and not run_life(folder, 0):
-            print("the second life failed", flush=True)
-
-
-main()
+main(live)
