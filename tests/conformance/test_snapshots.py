@@ -17,6 +17,7 @@ from protolink_grpc import (
     Artifact,
     Availability,
     CapabilityPolicy,
+    ContextManifest,
     MemoryStore,
     Message,
     Part,
@@ -31,9 +32,11 @@ from protolink_grpc import (
     ThreadNotFoundError,
     ThreadStatus,
     Turn,
+    current_run,
 )
 from protolink_grpc.client.channel import close_channels
 from protolink_grpc.client.http_channel import close_http_channels
+from protolink_grpc.models.events import ContextCompacted, ContextPrepared
 from protolink_grpc.models.ids import new_uuid
 
 WAIT_S = 20.0
@@ -65,6 +68,15 @@ class Clerk(Agent):
         """Look."""
         return "seen"
 
+    async def think(self, compactions: int) -> None:
+        """Record what a model call records."""
+        run = current_run()
+        assert run is not None
+        for number in range(compactions):
+            await run.emit(ContextCompacted(100 + number, 10, "recent"))
+        for step in (1, 2):
+            await run.emit(ContextPrepared(ContextManifest(model="m", history_tokens=7 * step), step))
+
     async def handle_task(self, task: Task) -> Task:
         word, _, name = task.messages[-1].text.partition(" ")
         if word == "hold":
@@ -74,6 +86,10 @@ class Clerk(Agent):
         if word == "pay":
             await self.call_tool("look")
             await self.call_tool("pay", amount=3)
+        if word == "think":
+            await self.think(int(name))
+            if name == "25":
+                return task.require_input(Message.agent("more?"))
         if word == "draw":
             for number in range(int(name)):
                 task.artifacts.append(Artifact(name=f"drawing {number}", parts=[Part.text("x" * 300)]))
@@ -331,3 +347,35 @@ async def test_a_task_without_a_model_call_has_no_context(link: Link) -> None:
     assert (found.manifest, found.prepared_sequence, found.compactions) == (None, 0, ())
     assert found.sequence > 0
     assert (await link.snapshots.thread("s")).context is None
+
+
+async def test_the_context_is_that_of_the_latest_model_call_with_the_newest_compactions(link: Link) -> None:
+    turn = await link.done("think 25")
+    found = await link.snapshots.context(turn.task_id)
+    assert found.manifest is not None
+    assert (found.manifest.model, found.manifest.history_tokens, found.step) == ("m", 14, 2)
+    assert [each.compacted.before_tokens for each in found.compactions] == list(range(105, 125))
+    assert found.compactions[-1].sequence < found.prepared_sequence < found.sequence
+    thread = await link.snapshots.thread("s")
+    assert thread.context == found
+
+
+async def test_the_context_of_a_thread_has_the_compactions_of_its_latest_turn_only(link: Link) -> None:
+    asked = await link.done("think 25")
+    answered = await link.done("think 1")
+    assert answered.task_id == asked.task_id
+    context = (await link.snapshots.thread("s")).context
+    assert context is not None
+    assert len(context.compactions) == 1
+    assert (context.gaps[0].part, context.gaps[0].availability) == ("compactions", Availability.UNKNOWN)
+    assert len((await link.snapshots.context(asked.task_id)).compactions) == 20
+
+
+async def test_a_deleted_session_and_its_tasks_have_no_snapshots(link: Link) -> None:
+    turn = await link.done("say")
+    await link.sessions.delete("s")
+    for read in (link.snapshots.session, link.snapshots.thread, link.snapshots.queue):
+        with pytest.raises(SessionNotFoundError):
+            await read("s")
+    with pytest.raises(TaskNotFoundError):
+        await link.snapshots.evidence(turn.task_id)

@@ -99,6 +99,14 @@ async def test_tools_of_a_server_are_tools_of_the_agent(world: McpWorld) -> None
         assert world.noted() == ["x"]
 
 
+async def test_the_inventory_names_the_server_of_each_tool(stdio: McpWorld) -> None:
+    async with agent_with(stdio.adapter(), policy=CapabilityPolicy({"mcp.write": "deny"})):
+        found = await AgentClient(url="runtime://mcp-host").snapshots.tools()
+    assert {each.runtime_owner for each in found.tools} == {f"mcp:{Path(sys.executable).name}"}
+    effects = {each.tool.name: str(each.tool.effect) for each in found.tools}
+    assert (effects["add"], effects["note"]) == ("allow", "deny")
+
+
 async def test_one_session_serves_concurrent_calls(world: McpWorld) -> None:
     async with agent_with(world.adapter()) as agent:
         results = await asyncio.gather(*(agent.call_tool("add", a=n, b=n) for n in range(20)))

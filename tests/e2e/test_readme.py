@@ -289,9 +289,10 @@ async def test_the_flow_of_the_readme_merges_two_reviews() -> None:
 
 async def test_the_session_of_the_documents_has_a_queue_and_one_stream(capsys: pytest.CaptureFixture[str]) -> None:
     page = (ROOT / "docs/sessions.md").read_text()
-    program, *_, stream = re.findall(r"^```python\n(.*?)^```", page, re.DOTALL | re.MULTILINE)
-    # The last block continues the first one, within its `async with`.
-    code = compile(program + textwrap.indent(stream, "    "), "sessions.md", "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+    program, *others = re.findall(r"^```python\n(.*?)^```", page, re.DOTALL | re.MULTILINE)
+    # The other blocks continue the first one, within its `async with`.
+    whole = program + textwrap.indent("".join(others), "    ")
+    code = compile(whole, "sessions.md", "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
     await eval(code, {})
     printed = capsys.readouterr().out
     assert "('train', 'completed')" in printed
@@ -303,6 +304,13 @@ async def test_the_tasks_of_the_documents_wait_for_a_person(capsys: pytest.Captu
     program, *_ = re.findall(r"^```python\n(.*?)^```", page, re.DOTALL | re.MULTILINE)
     await eval(compile(program, "tasks.md", "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT), {})
     assert capsys.readouterr().out == "blocked\nprinted: the book\n"
+
+
+async def test_the_snapshots_of_the_documents_have_a_position(capsys: pytest.CaptureFixture[str]) -> None:
+    page = (ROOT / "docs/snapshots.md").read_text()
+    (program,) = re.findall(r"^```python\n(.*?)^```", page, re.DOTALL | re.MULTILINE)
+    await eval(compile(program, "snapshots.md", "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT), {})
+    assert capsys.readouterr().out.startswith(("running", "completed"))
 
 
 async def test_the_chat_of_the_readme_ends_with_the_urgent_turn() -> None:
