@@ -20,6 +20,7 @@ from protolink_grpc import (
 )
 from protolink_grpc.models.session import SessionItem
 from protolink_grpc.reports import SessionExport
+from protolink_grpc.reports.agentruntime_validator.lifecycles import LIFECYCLES
 
 WAIT_S = 30.0
 """Bound of what must happen soon; reached only by a failure."""
@@ -57,6 +58,10 @@ def check(records: list[Record]) -> None:
         kinds = [record["type"] for record in records if record.get("toolCallId") == call_id]
         assert kinds[:2] == ["permission.evaluated", "tool.started"], kinds
         assert kinds[-1] in ("tool.result", "tool.failed"), kinds
+
+
+PAIRED = {kind for row in LIFECYCLES for kind in (row.begin, *row.end)} - {"turn.completed", "turn.failed"}
+"""The types whose records cannot be missing: a log may end before the end of a turn, and never before that of its work."""
 
 
 def clerk() -> Agent:
@@ -123,6 +128,9 @@ async def test_the_records_of_a_session_with_approvals_denials_and_an_interrupt_
     check(records)
     for place, record in enumerate(records, 1):
         assert [*SessionExport("s", "clerk", record["sequence"]).records(items)] == records[place:]
+    for place, record in enumerate(records):
+        if record["type"] in PAIRED:
+            assert violations_of([*records[:place], *records[place + 1 :]]) != [], record
     decisions = [record["payload"]["decision"] for record in records if record["type"] == "action.resolved"]
     assert decisions == ["allow", "deny", "cancelled"]
     failed = {record["turnId"]: record["payload"] for record in records if record["type"] == "tool.failed"}
