@@ -67,7 +67,7 @@ def _read_snapshot(path: str) -> Snapshot:
     ) as error:  # InvalidArgumentError, JSONDecodeError and UnicodeDecodeError are ValueErrors
         raise usage_error(
             f"{path} is not a snapshot: {error}",
-            "--snapshots takes the output of plgrpc session show AGENT SESSION --json",
+            "--snapshots takes the output of plgrpc snapshot session AGENT SESSION --json",
         ) from None
 
 

@@ -73,7 +73,7 @@ def conformance_agentruntime(
             "--snapshots",
             metavar="FILE",
             help="Snapshot of the session, to compare with the log: the contract's document, or the output of "
-            "session show --json.",
+            "snapshot session --json.",
         ),
     ] = "",
     as_json: JsonOption = False,

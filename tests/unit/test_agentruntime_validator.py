@@ -436,6 +436,15 @@ def compressed(log: list[Record]) -> list[Record]:
     return [{**each, "sequence": place} for place, each in enumerate(kept)]
 
 
+def test_the_output_of_snapshot_session_is_a_snapshot_with_open_questions() -> None:
+    page = {name: value for name, value in PAGE.items() if name != "turns"} | {"recent_turns": PAGE["turns"]}
+    log = text_of(compressed(golden()))
+    for pending, status in (([], Status.PASSED), ([{"request": {"request_id": "q9"}}], Status.FAILED)):
+        report = validate(io.BytesIO(log), read_snapshot(page | {"pending_approvals": pending}))
+        assert result_of(report, "R022").status is status
+        assert result_of(report, "R147.3").status is Status.PASSED
+
+
 @pytest.mark.parametrize(
     ("document", "field"),
     [
@@ -446,7 +455,9 @@ def compressed(log: list[Record]) -> list[Record]:
         ({"sessionId": "s", "threads": [{"threadId": "t", "queuedTurns": [1]}]}, "queuedTurns"),
         (with_session(position="3"), "session.position"),
         (with_session(threads=None), "session.threads"),
+        (with_session() | {"turns": 3}, "turns"),
         (with_session(session_id=7), "session.session_id"),
+        (PAGE | {"pending_approvals": [{"request": 1}]}, "pending_approvals.request_id"),
     ],
 )
 def test_a_wrong_snapshot_is_refused_with_the_name_of_the_field(document: object, field: str) -> None:

@@ -1,4 +1,4 @@
-"""Reads the snapshot of a session: the contract's document, or the output of `plgrpc session show --json`."""
+"""Reads the snapshot of a session: the contract's document, or the JSON of `plgrpc snapshot session` and `plgrpc session show`."""
 
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -47,13 +47,16 @@ def read_snapshot(document: object) -> Snapshot:
     if not isinstance(document, dict):
         raise InvalidArgumentError("must be an object")
     if isinstance(document.get("session"), dict):
-        return _from_page(document["session"], document.get("turns"))
+        return _from_session(document["session"], document)
     if "sessionId" in document:
         return _from_contract(document)
-    raise InvalidArgumentError("must have sessionId, or session as in plgrpc session show --json")
+    raise InvalidArgumentError("must have sessionId, or session as in plgrpc snapshot session --json")
 
 
-# -- plgrpc session show --json --------------------------------------------------------------------------------------------
+# -- plgrpc snapshot session, and plgrpc session show ----------------------------------------------------------------------
+
+MAX_PENDING: Final = 100
+"""A snapshot has no more open approvals than this."""
 
 _STATUSES: Final = {
     TaskState.COMPLETED: frozenset(("completed",)),
@@ -65,7 +68,7 @@ _STATUSES: Final = {
 }
 
 
-def _from_page(session: dict[str, Any], turns: object) -> Snapshot:
+def _from_session(session: dict[str, Any], document: dict[str, Any]) -> Snapshot:
     position = session.get("position")
     if not isinstance(position, int) or isinstance(position, bool) or position < 0:
         raise InvalidArgumentError("must be an integer, 0 or greater", field="session.position")
@@ -76,11 +79,12 @@ def _from_page(session: dict[str, Any], turns: object) -> Snapshot:
         place = queue if turn.get("state") == "queued" else active
         thread = _text(turn, "thread_id", "session.open_turns")
         place.setdefault(thread, []).append(_text(turn, "turn_id", "session.open_turns"))
+    turns = _objects(document, "recent_turns" if "recent_turns" in document else "turns", "")
     ended = {
         _text(turn, "turn_id", "turns"): _STATUSES.get(
             TaskState(str(turn["result"])), frozenset((str(turn["result"]),))
         )
-        for turn in _objects({"turns": turns}, "turns", "")
+        for turn in turns
         if turn.get("result") is not None
     }
     title, archived, count = (session.get(name) for name in ("title", "archived", "turn_count"))
@@ -96,10 +100,22 @@ def _from_page(session: dict[str, Any], turns: object) -> Snapshot:
         ended,
         rolled_back={
             _text(turn, "turn_id", "turns"): turn["rolled_back"]
-            for turn in _objects({"turns": turns}, "turns", "")
+            for turn in turns
             if isinstance(turn.get("rolled_back"), bool)
         },
+        pending=_pending_of(document),
         first_sequence=position * PLACES,
+    )
+
+
+def _pending_of(document: dict[str, Any]) -> frozenset[str] | None:
+    """Return the ids of the open approvals; None if the document does not have all of them."""
+    found = _objects(document, "pending_approvals", "")
+    if "pending_approvals" not in document or len(found) >= MAX_PENDING:
+        return None
+    requests = [each.get("request") for each in found]
+    return frozenset(
+        _text(each if isinstance(each, dict) else {}, "request_id", "pending_approvals") for each in requests
     )
 
 
