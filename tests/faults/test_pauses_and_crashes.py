@@ -126,6 +126,31 @@ async def test_a_task_that_was_paused_stays_paused_after_the_death_of_its_proces
     assert (types.count("task.paused"), types.count("task.resumed")) == (1, 1)
 
 
+@pytest.mark.parametrize("kind", ["model", "handler"])
+async def test_a_recovered_retry_repeats_its_own_work_only_and_not_that_of_the_first_attempt(
+    launch: Launch, tmp_path: Path, kind: str
+) -> None:
+    world = World(launch, tmp_path, kind)
+    program, client = await world.begin()
+    task_id = (await client.submit_task(None, Task.create("go"))).id
+    await until(client, task_id, "action.started")
+    assert (await client.cancel_task(None, task_id)).state is TaskState.CANCELED
+    end = (await client.tasks.get(task_id)).sequence
+    await client.tasks.retry(task_id)
+    await until(client, task_id, "action.started", end)
+    await client.tasks.pause(task_id)
+    world.gate.touch()
+    await until(client, task_id, "task.paused")
+    await kill(program)
+    _, client = await world.begin()
+    await client.tasks.resume(task_id)
+    await ended(client, task_id)
+    task = await client.get_task(task_id)
+    assert task.state is TaskState.COMPLETED
+    assert [message.text for message in task.messages if message.role == "user"] == ["go"]
+    assert world.steps == ["first", "first", "second"]
+
+
 async def test_a_retry_whose_process_dies_before_its_run_begins_is_begun_once_by_another(
     launch: Launch, tmp_path: Path
 ) -> None:

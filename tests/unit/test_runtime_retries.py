@@ -22,6 +22,7 @@ from protolink_grpc.models.fold import TaskFold
 from protolink_grpc.models.task_control import TaskStatus
 from protolink_grpc.models.task_status import status_of
 from protolink_grpc.models.watch import StopAt
+from protolink_grpc.reports.builder import ReportBuilder
 from protolink_grpc.runtime.admission import Submission, Turn
 from protolink_grpc.runtime.run import Run
 from protolink_grpc.runtime.service import Limits, TaskService
@@ -249,3 +250,17 @@ async def test_a_retry_that_was_accepted_is_begun_by_the_next_process(tmp_path: 
         assert desk.given[-1][0] == 1
     finally:
         await second.stop(grace_s=0)
+
+
+async def test_each_attempt_has_its_own_report(service: TaskService, desk: Desk) -> None:
+    task_id = (await failed(service)).task_id
+    after = await retried(service, task_id)
+    log = await service.read_log(task_id, 0, 1000)
+    ends = []
+    for run_id in after.run_ids:
+        builder = ReportBuilder(run_id)
+        builder.add_frames(log)
+        task = builder.report_on(task_id).final_task
+        assert task is not None
+        ends.append((str(task.state), task.messages[-1].text))
+    assert ends == [("failed", "on it"), ("completed", "done")]
