@@ -119,11 +119,13 @@ def map_decided(task: TaskRecords, event: RunEvent, decided: ev.ApprovalDecided)
         "decision": _word_of(decision),
         "reason": decision.reason,
         "decidedBy": decision.decided_by,
+        "decidedAt": decision.decided_at,
         "editedArguments": decision.edited_arguments,
     }
     was_open = decision.request_id in task.approvals
     action_id = task.approvals.pop(decision.request_id, "")
     ids = _approval_ids(task, event, decision.request_id, event.action_id or action_id)
+    ids["requestId"] = decided.request_id
     yield "action.resolved", ids | {"payload": payload}
     yield "permission.resolved", ids | {"payload": payload}
     if was_open and not task.approvals:
@@ -262,6 +264,8 @@ def map_call_started(task: TaskRecords, event: RunEvent, call: ev.LlmCallStarted
 
 def map_call_completed(task: TaskRecords, event: RunEvent, call: ev.LlmCallCompleted) -> Mapped:
     usage = {"inputTokens": _amount(call.input_tokens), "outputTokens": _amount(call.output_tokens)}
+    parts = {"cachedInputTokens": call.cached_input_tokens, "reasoningTokens": call.reasoning_tokens}
+    usage |= {name: tokens for name, tokens in parts.items() if tokens is not None}
     payload = {
         "provider": call.provider,
         "model": call.model,
@@ -295,7 +299,9 @@ def map_call_failed(task: TaskRecords, event: RunEvent, call: ev.LlmCallFailed) 
         "step": call.step,
         "failureCategory": str(call.failure.category or UNKNOWN),
         "detail": call.failure.message,
+        "reason": call.failure.reason,
         "retryable": call.will_retry,
+        "retryDelayS": call.failure.retry_delay_s,
         "durationMs": call.duration_micros / 1000,
     }
     yield "model.failed", _model_ids(event, _request_of(task, event, call.call_id, call.attempt)) | {"payload": payload}

@@ -38,7 +38,7 @@ def _map_submitted(_: TaskRecords, event: RunEvent, submitted: ev.TaskSubmitted)
         "source": submitted.principal,
         "task": submitted.whole_task().to_dict(),
     }
-    yield "task.created", {"payload": payload}
+    yield "task.created", {"requestId": submitted.request_id, "payload": payload}
 
 
 def _map_messages(_: TaskRecords, event: RunEvent, added: ev.TaskMessagesAdded) -> Mapped:

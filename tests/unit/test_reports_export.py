@@ -533,3 +533,24 @@ def test_bytes_in_arguments_and_results_have_a_json_form(policy: RedactionPolicy
     records = [json.loads(line) for line in RunExport("agentruntime", policy).lines(events)]
     card, result = records[1]["payload"]["safeArgs"]["card"], records[2]["payload"]["result"]
     assert card["$payload"]["media_type"] == result[0]["$payload"]["media_type"] == "image/png"
+
+
+def test_requests_retries_and_parts_of_the_usage_are_in_the_records() -> None:
+    failure = Failure("MODEL_UNAVAILABLE", "busy", FailureCategory.UNAVAILABLE, True, 2.5)
+    records = exported(
+        replace(submitted(), request_id="rpc-1"),
+        begun(),
+        ev.LlmCallStarted("c1", "p", "m"),
+        ev.LlmCallFailed("c1", "p", "m", 1, 1, failure, True),
+        ev.LlmCallStarted("c1", "p", "m", 2),
+        ev.LlmCallCompleted("c1", "p", "m", input_tokens=9, cached_input_tokens=4, reasoning_tokens=0),
+        approval(),
+        ev.ApprovalDecided(ApprovalDecision(True, "q1", decided_by="ann"), request_id="rpc-2"),
+    )
+    found = {each["type"]: each for each in records}
+    assert found["task.created"]["requestId"] == "rpc-1"
+    assert found["action.resolved"]["requestId"] == found["permission.resolved"]["requestId"] == "rpc-2"
+    assert found["model.failed"]["payload"]["reason"] == "MODEL_UNAVAILABLE"
+    assert found["model.failed"]["payload"]["retryDelayS"] == 2.5
+    usage = {"inputTokens": 9, "outputTokens": "unknown", "cachedInputTokens": 4, "reasoningTokens": 0}
+    assert found["model.completed"]["payload"]["usage"] == usage
