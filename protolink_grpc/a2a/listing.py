@@ -33,7 +33,7 @@ Found = tuple[list[TaskHead], tuple[int, str] | None, int]
 async def page_of(
     service: TaskService, owner: str, params: ListParams, may_answer: MayAnswer, *, asks: bool
 ) -> TaskViewPage:
-    """Return one page of an owner's tasks, last changed first.
+    """Return one page of an owner's tasks, last changed first. Of a task that was retried it has the latest attempt.
 
     Args:
         asks: Whether tasks of this agent may wait for an approval.
@@ -63,7 +63,9 @@ async def page_of(
     whole = bool(length) or params.include_artifacts
     views = []
     for head in heads:
-        if not whole and not asks and head.state not in INTERRUPTED:
+        # A head does not show whether the task was retried. A task that was never taken over was not.
+        is_first = head.epoch <= 1
+        if is_first and not whole and not asks and head.state not in INTERRUPTED:
             views.append(head_view(head))
             continue
         await asyncio.sleep(0)  # a page of long tasks must not block other requests

@@ -18,7 +18,17 @@ from protolink_grpc import (
 )
 from protolink_grpc.a2a.operations import Operations
 from protolink_grpc.a2a.options import A2AOptions, PushOptions
-from protolink_grpc.a2a.values import OWN_KEY, RETRY_OF, V1, CallerInfo, SendParams, StatusUpdate, TaskView, Update
+from protolink_grpc.a2a.values import (
+    OWN_KEY,
+    RETRY_OF,
+    V1,
+    CallerInfo,
+    ListParams,
+    SendParams,
+    StatusUpdate,
+    TaskView,
+    Update,
+)
 from protolink_grpc.auth.principal import ANONYMOUS_PRINCIPAL
 from protolink_grpc.models import Message, Part
 from protolink_grpc.runtime.run import Run
@@ -97,6 +107,17 @@ async def test_a_retry_has_its_own_id_and_the_first_task_stays_as_it_ended(
     for unknown in ("~0", "~2", "~01", "~", "~x"):
         with pytest.raises(TaskNotFoundError):
             await operations.get(CALLER, "", first.task_id + unknown)
+
+
+async def test_a_list_has_the_latest_attempt(operations: Operations, service: TaskService, desk: Desk) -> None:
+    first, other = await failed(operations), await failed(operations)
+    await service.control.retry(first.task_id, OWNER)
+    await desk.works.wait()
+    page = await operations.list_tasks(CALLER, ListParams())
+    assert [(view.task_id, view.status.state) for view in page.tasks] == [
+        (f"{first.task_id}~1", TaskState.WORKING),
+        (other.task_id, TaskState.FAILED),
+    ]
 
 
 async def test_a_stream_shows_one_attempt(operations: Operations, service: TaskService, desk: Desk) -> None:
