@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, get_args
 
 from protolink_grpc.errors import InvalidArgumentError
@@ -364,13 +364,14 @@ def _without_flow_prompt(event: RunEvent) -> RunEvent:
 class HandlerTask:
     """The task that a run gave to its handler, and the original lists of that task: the handler may replace the lists.
 
-    `artifact_count` is the number of artifacts when the handler received the task.
+    `artifact_count` and `metadata` are those of the log when the handler received the task.
     """
 
     task: Task
     messages: list[Message]
     artifacts: list[Artifact]
     artifact_count: int = 0
+    metadata: dict[str, Any] = field(default_factory=dict)
 
 
 def find_changes(
@@ -403,6 +404,10 @@ def find_changes(
     free = own_metadata(stored_metadata(task))
     is_given = given is not None and given.task is task
     metadata = _patch(fold.metadata, free, removing=is_given)
+    if is_given and given is not None and given.metadata is not fold.metadata:
+        # Others, such as the owner, have changed the metadata since: only what the handler has changed counts.
+        own = _patch(given.metadata, free, removing=True)
+        metadata = {key: value for key, value in metadata.items() if key in own}
     flow_state = _patch(fold.flow_state, task.flow_state, removing=is_given)
     if not is_given:
         flow_state.pop(FLOW_PROMPT, None)

@@ -860,7 +860,8 @@ class Run(Emitter):
             changes: Number of latest state changes in its `state_history`; None means all.
         """
         task = self.live.fold.to_task(changes=changes)
-        self._given = HandlerTask(task, task.messages, task.artifacts, self.live.fold.artifact_count)
+        fold = self.live.fold
+        self._given = HandlerTask(task, task.messages, task.artifacts, fold.artifact_count, fold.metadata)
         return task
 
     def changes(self, task: Task, emitted: Mapping[str, Artifact], *, last: bool = False) -> list[Fact]:

@@ -59,6 +59,7 @@ class Clerk(Agent):
         text = task.messages[-1].text
         self.began.append(text)
         if text.startswith("hold"):
+            task.metadata["seen"] = True
             await asyncio.shield(asyncio.wrap_future(self.open[text]))
         if text == "ask":
             return task.require_input(Message.agent("which?"))
@@ -213,6 +214,19 @@ async def test_an_update_of_an_older_sequence_is_refused(world: World) -> None:
     with pytest.raises(SequenceConflictError):
         await world.tasks.update(made.task_id, metadata={"a": 2}, expected_sequence=made.sequence)
     assert (await world.tasks.get(made.task_id)).metadata == {"a": 1}
+
+
+async def test_metadata_that_the_owner_changes_while_the_agent_works_is_kept(world: World) -> None:
+    given = Task.create(Message.user("hold it"))
+    given.metadata |= {"a": 1, "b": 1}
+    sent = await world.client.submit_task(None, given)
+    async with asyncio.timeout(WAIT_S):
+        while "hold it" not in world.agent.began:
+            await asyncio.sleep(0)
+    await world.tasks.update(sent.id, metadata={"a": 2, "b": None, "c": 3})
+    world.agent.open["hold it"].set_result(None)
+    await world.client.wait_task(sent.id)
+    assert (await world.tasks.get(sent.id)).metadata == {"a": 2, "c": 3, "seen": True}
 
 
 async def test_the_owner_reports_progress_while_the_agent_works(world: World) -> None:
