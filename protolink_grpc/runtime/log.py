@@ -484,16 +484,15 @@ class LiveTask:
         task_id, controls = self.fold.task_id, self.fold.controls
         if controls is None or not (state in TERMINAL or state in INTERRUPTED):
             return within
-        blocks = any(kind is LinkKind.BLOCKS for kind, _ in controls.links)
+        owner = owner_of(self.agent_name, self.fold.principal)
 
         def work(records: Records) -> Sequence[str]:
             released = [*within(records)] if within is not None else []
             if state in INTERRUPTED:
-                if blocks and links.targets_of(records, task_id, LinkKind.BLOCKS, 1):
+                if links.targets_of(records, task_id, LinkKind.BLOCKS, 1):
                     records.keep_task(task_id)
                 return released
-            links.stop_waiting(records, task_id)
-            return released + links.release_blocked(records, task_id) if blocks else released
+            return released + links.end(records, owner, task_id)
 
         return work
 

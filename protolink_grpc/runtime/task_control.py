@@ -58,6 +58,7 @@ from protolink_grpc.runtime.task_snapshots import TaskSnapshots
 from protolink_grpc.runtime.tasks import Tasks, not_found_error
 from protolink_grpc.storage import links as rows
 from protolink_grpc.storage.records import Records
+from protolink_grpc.storage.session_rows import owner_of
 
 RETRIES: Final = 8
 """Attempts of one change while the task keeps changing."""
@@ -113,6 +114,7 @@ class TaskControl:
             TaskAlreadyExistsError: There is a task with this id.
             TaskNotFoundError: The principal has no task that a link names.
             LinkCycleError: A link leads back to the task.
+            ResourceExhaustedError: The principal has too many tasks that are held, or a link as in `link`.
             ProtolinkError: As `TaskService.submit`.
         """
         if submission.expected_sequence:
@@ -134,11 +136,12 @@ class TaskControl:
         facts += [TaskLinked(each) for each in links]
 
         def within(records: Records) -> list[str]:
+            rows.hold(records, self._owner(principal), task_id)
             for each in links:
                 _put_row(records, task_id, each)
             return []
 
-        live, record = await self._admission.draft(submission, principal, facts, within if links else None)
+        live, record = await self._admission.draft(submission, principal, facts, within)
         if record is not None:
             return await self.get(record.task_id, principal)
         return await self.snapshots.of(live.fold)
@@ -155,6 +158,9 @@ class TaskControl:
         """
         blocked = external and await self._store.view(lambda records: rows.is_blocked(records, task_id))
 
+        def within(records: Records) -> list[str]:
+            return [task_id] if rows.start_or_wait(records, self._owner(principal), task_id) else []
+
         def decide(live: LiveTask) -> Step | None:
             fold = live.fold
             if fold.controls is None or not fold.controls.is_draft:
@@ -166,7 +172,7 @@ class TaskControl:
                 # Only drafts get blockers: a task without them does not get any until this step is recorded.
                 facts += [] if blocked else [_external_start(fold, principal)]
                 return Step(facts, new_run_id(), opens=True)
-            return Step(facts, opens=True, within=lambda records: _start(records, task_id))
+            return Step(facts, opens=True, within=within)
 
         return await self._change(task_id, principal, decide)
 
@@ -278,7 +284,7 @@ class TaskControl:
             facts += [*result(fold), TaskStatusChanged(TaskState.WORKING, state, failure)]
 
             def within(records: Records) -> list[str]:
-                if not rows.stop_waiting(records, task_id):
+                if not rows.waits(records, self._owner(principal), task_id):
                     raise running_error(fold)  # it was released since it was read
                 return []
 
@@ -336,7 +342,7 @@ class TaskControl:
 
         def within(records: Records) -> list[str]:
             rows.delete_link(records, task_id, kind, target)
-            return [task_id] if rows.release_if_ready(records, task_id) else []
+            return [task_id] if rows.release_if_ready(records, self._owner(principal), task_id) else []
 
         def decide(live: LiveTask) -> Step | None:
             known = _links_of(live.fold).get((kind, target))
@@ -503,12 +509,11 @@ class TaskControl:
             await run.wait_ended()
         return run.live
 
+    def _owner(self, principal: str) -> str:
+        return owner_of(self._tasks.agent_name, principal)
+
     def _now(self) -> str:
         return iso_from_micros(self._clock.micros())
-
-
-def _start(records: Records, task_id: str) -> list[str]:
-    return [task_id] if rows.start_or_wait(records, task_id) else []
 
 
 def _put_row(records: Records, task_id: str, link: TaskLink) -> list[str]:

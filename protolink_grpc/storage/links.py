@@ -1,7 +1,8 @@
 """Links between tasks as records, for look-ups and for the release of blocked tasks. The logs of the tasks have the links too.
 
 Each function works within one transaction. A task that is blocked by another one has a row, and so has the other one, with the kind
-`BLOCKS`. A started task that has to wait for others has a row of the kind `WAITING` until it is released.
+`BLOCKS`. A draft has a row of the kind `HELD_TASKS` until it ends or is released. After its start, a task is held while others block it;
+work outside of the agent is held until its end.
 """
 
 from dataclasses import dataclass
@@ -10,12 +11,16 @@ from typing import Final
 from protolink_grpc.errors import LinkCycleError, ResourceExhaustedError
 from protolink_grpc.models.task_control import LinkKind
 from protolink_grpc.storage.records import Kind, Records
+from protolink_grpc.storage.session_rows import owner_of
 
 MAX_WALK: Final = 10_000
 """Maximum number of links that the search for a cycle follows."""
 
 MAX_BLOCKED: Final = 1000
 """Maximum number of tasks that one task blocks."""
+
+MAX_HELD: Final = 10_000
+"""Maximum number of held tasks of one principal: a store in memory drops none of them."""
 
 _LAST: Final = (1 << 63) - 1
 
@@ -30,10 +35,17 @@ class LinkRow:
 
 
 @dataclass(frozen=True, slots=True)
-class WaitingRow:
-    """A task that was started, and that waits for the end of others."""
+class HeldTask:
+    """A draft, or a task that was a draft and is still held.
 
+    Args:
+        owner: See `session_rows.owner_of`.
+        waits: It was started, and waits for the end of others.
+    """
+
+    owner: str
     task_id: str
+    waits: bool = False
 
 
 LINKS: Final = Kind(
@@ -43,8 +55,12 @@ LINKS: Final = Kind(
     task="task_id",
     home=lambda task: (task.task_id,),
 )
-WAITING: Final = Kind(
-    WaitingRow, name="waiting_tasks", key=("task_id",), task="task_id", home=lambda task: (task.task_id,)
+HELD_TASKS: Final = Kind(
+    HeldTask,
+    name="held_tasks",
+    key=("owner", "task_id"),
+    task="task_id",
+    home=lambda task: (owner_of(task.agent_name, task.principal),),
 )
 
 
@@ -118,36 +134,43 @@ def is_blocked(records: Records, task_id: str) -> bool:
     return any(not has_ended(records, each) for each in targets_of(records, task_id, LinkKind.BLOCKED_BY))
 
 
-def start_or_wait(records: Records, task_id: str, *, external: bool = False) -> bool:
-    """Release a task that was started, or let it wait if others block it. Returns whether it does not wait.
+def hold(records: Records, owner: str, task_id: str) -> None:
+    """Note that a new task is held. Raises ResourceExhaustedError if its owner has too many such tasks."""
+    if len(records.select(HELD_TASKS, {"owner": owner}, limit=MAX_HELD)) == MAX_HELD:
+        raise ResourceExhaustedError(f"{MAX_HELD} tasks are drafts, blocked, or worked on outside of the agent already")
+    records.put(HELD_TASKS, HeldTask(owner, task_id))
 
-    Args:
-        external: The work is done outside of the agent: the task is never released.
-    """
+
+def start_or_wait(records: Records, owner: str, task_id: str) -> bool:
+    """Release a task that was started, or let it wait if others block it. Returns whether it was released."""
     if is_blocked(records, task_id):
-        if not external:
-            records.put(WAITING, WaitingRow(task_id))
+        records.put(HELD_TASKS, HeldTask(owner, task_id, waits=True))
         return False
-    if not external:
-        records.release_task(task_id)
+    _release(records, owner, task_id)
     return True
 
 
-def release_if_ready(records: Records, task_id: str) -> bool:
+def release_if_ready(records: Records, owner: str, task_id: str) -> bool:
     """Release a task that waits for others, if all of them have ended. Returns whether it was released."""
-    if records.get(WAITING, task_id) is None or is_blocked(records, task_id):
+    if not waits(records, owner, task_id) or is_blocked(records, task_id):
         return False
-    stop_waiting(records, task_id)
-    records.release_task(task_id)
+    _release(records, owner, task_id)
     return True
 
 
-def stop_waiting(records: Records, task_id: str) -> bool:
-    """Forget that a task waits for others. Returns whether it did."""
-    return records.delete(WAITING, task_id) > 0
+def waits(records: Records, owner: str, task_id: str) -> bool:
+    """Whether a task was started and waits for others."""
+    held = records.get(HELD_TASKS, owner, task_id)
+    return held is not None and held.waits
 
 
-def release_blocked(records: Records, task_id: str) -> list[str]:
-    """Release the tasks that waited only for a task that ends in this transaction, and return them."""
+def _release(records: Records, owner: str, task_id: str) -> None:
+    records.delete(HELD_TASKS, owner, task_id)
+    records.release_task(task_id)
+
+
+def end(records: Records, owner: str, task_id: str) -> list[str]:
+    """Note that a task ends in this transaction. Releases the tasks that waited only for it, and returns them."""
+    records.delete(HELD_TASKS, owner, task_id)
     blocked = targets_of(records, task_id, LinkKind.BLOCKS)
-    return [each for each in blocked if release_if_ready(records, each)]
+    return [each for each in blocked if release_if_ready(records, owner, each)]

@@ -161,6 +161,20 @@ async def test_a_draft_cannot_be_continued(world: World) -> None:
     assert await world.tasks.get(made.task_id) == made
 
 
+async def test_the_number_of_held_tasks_is_bounded(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(links, "MAX_HELD", 2)
+    one, two = await world.tasks.create("one"), await world.tasks.create("two")
+    await world.tasks.start(two.task_id, external=True)
+    with pytest.raises(ResourceExhaustedError):
+        await world.tasks.create("three", request_id="r")
+    await world.tasks.complete(two.task_id)
+    three = await world.tasks.create("three", request_id="r")
+    await world.tasks.start(one.task_id)
+    await world.tasks.create("four")
+    await world.client.cancel_task(None, three.task_id)
+    await world.tasks.create("five")
+
+
 async def test_a_draft_can_be_read_and_canceled(world: World) -> None:
     made = await world.tasks.create("x")
     assert (await world.client.get_task(made.task_id)).state is TaskState.SUBMITTED
