@@ -1,6 +1,6 @@
 """The types of events of the Agent Runtime contract, and the ids that each needs.
 
-The ids are those that make an event joinable: the schemas of the contract require fewer of them (contradictions D06 to D10).
+The ids are those that make an event joinable. The schemas of the contract require fewer: none for processes, jobs, channels and outputs.
 """
 
 from types import MappingProxyType

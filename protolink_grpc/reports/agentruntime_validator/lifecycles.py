@@ -105,7 +105,7 @@ class Items:
 
 
 _BY_TYPE: Final = MappingProxyType(
-    {kind: place for place, row in enumerate(LIFECYCLES) for kind in (row.begin, *row.during, *row.end)}
+    {kind: row.rule for row in LIFECYCLES for kind in (row.begin, *row.during, *row.end)}
 )
 
 
@@ -113,19 +113,19 @@ class AllItems:
     """The things of all lifecycles."""
 
     def __init__(self) -> None:
-        self._items = [Items(row) for row in LIFECYCLES]
+        self._items = {row.rule: Items(row) for row in LIFECYCLES}
 
     def of(self, lifecycle: Lifecycle) -> Items:
-        return self._items[LIFECYCLES.index(lifecycle)]
+        return self._items[lifecycle.rule]
 
     def apply(self, event: Event) -> None:
-        place = _BY_TYPE.get(event.type)
-        if place is not None:
-            self._items[place].apply(event)
+        rule = _BY_TYPE.get(event.type)
+        if rule is not None:
+            self._items[rule].apply(event)
 
     def close_turn(self, turn: Key) -> None:
         """Close what a turn has left open. Its rules have reported it."""
-        for items in self._items:
+        for items in self._items.values():
             if items.lifecycle.ends_with_turn:
                 for key in items.open_in(turn):
                     items.close(key)

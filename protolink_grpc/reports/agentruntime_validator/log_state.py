@@ -33,7 +33,7 @@ TERMINAL: Final = frozenset(("completed", "failed", "cancelled", "timed_out"))
 
 
 @dataclass(slots=True)
-class TurnState:
+class TurnFacts:
     """An open turn. `begun`: the types of its events that were seen."""
 
     thread: Key
@@ -49,7 +49,7 @@ class TurnState:
 
 
 @dataclass(slots=True)
-class ThreadState:
+class ThreadFacts:
     is_started: bool = False
     queue: list[str] = field(default_factory=list)
     active: dict[Key, str] = field(default_factory=dict)
@@ -57,7 +57,7 @@ class ThreadState:
 
 
 @dataclass(slots=True)
-class CallState:
+class CallFacts:
     """A tool call of an open turn.
 
     Args:
@@ -78,7 +78,7 @@ class CallState:
 
 
 @dataclass(slots=True)
-class TaskState:
+class TaskFacts:
     """A task. `attempt` is the type of its last attempt's last event; empty if it has no attempt."""
 
     status: str = ""
@@ -88,7 +88,7 @@ class TaskState:
 
 
 @dataclass(slots=True)
-class ActionState:
+class QuestionFacts:
     """An open question. `choices` are the decisions that it offers."""
 
     call: Key | None
@@ -110,13 +110,13 @@ class LogState:
         self.sequences: dict[str, int] = {}
         self.sessions: dict[str, bool] = {}
         """Whether each session has its `session.created`."""
-        self.threads: dict[Key, ThreadState] = {}
-        self.turns: dict[Key, TurnState] = {}
-        self.calls: dict[Key, CallState] = {}
+        self.threads: dict[Key, ThreadFacts] = {}
+        self.turns: dict[Key, TurnFacts] = {}
+        self.calls: dict[Key, CallFacts] = {}
         self.steps: dict[Key, Key] = {}
         """The turn of each step of open turns."""
-        self.actions: dict[Key, ActionState] = {}
-        self.tasks: dict[str, TaskState] = {}
+        self.actions: dict[Key, QuestionFacts] = {}
+        self.tasks: dict[str, TaskFacts] = {}
         self.runs: dict[str, str] = {}
         """The task of each run."""
         self.traced: set[str] = set()
@@ -145,7 +145,7 @@ class LogState:
     def has_turn_ended(self, event: Event) -> bool:
         return hash(event.turn) in self._ended_turns
 
-    def call_of(self, event: Event) -> CallState | None:
+    def call_of(self, event: Event) -> CallFacts | None:
         return self.calls.get((event.text("sessionId"), event.text("toolCallId")))
 
     # -- The fold --------------------------------------------------------------------------------------------------------
@@ -188,7 +188,7 @@ class LogState:
             self.sequences[event.text("sessionId")] = max(sequence, self.sequences.get(event.text("sessionId"), -1))
 
     def _note_thread(self, event: Event) -> None:
-        thread = self.threads.setdefault(event.thread, ThreadState())
+        thread = self.threads.setdefault(event.thread, ThreadFacts())
         if event.type == "thread.started":
             thread.is_started = True
         elif event.type == "queue.changed" and isinstance(order := event.payload.get("order"), list):
@@ -198,7 +198,7 @@ class LogState:
         key, kind = event.turn, event.type
         turn = self.turns.get(key)
         if turn is None:
-            turn = self.turns[key] = TurnState(event.thread)
+            turn = self.turns[key] = TurnFacts(event.thread)
         turn.begun.add(kind)
         if kind == "turn.submitted":
             turn.policy, turn.is_queued = event.text("policy"), event.payload.get("status") == "queued"
@@ -221,7 +221,7 @@ class LogState:
         if call is None:
             if not event.text("turnId") or self.has_turn_ended(event):
                 return
-            call = self.calls[key] = CallState(event.turn)
+            call = self.calls[key] = CallFacts(event.turn)
             self.turns[event.turn].calls.append(key)
         call.step = call.step or event.text("stepId")
         call.is_executing = call.is_executing or kind in EXECUTION
@@ -238,7 +238,7 @@ class LogState:
         key = (event.text("sessionId"), event.text("actionId"))
         if event.type == "action.required":
             call = event.text("toolCallId")
-            self.actions[key] = ActionState((key[0], call) if call else None, choices_of(event))
+            self.actions[key] = QuestionFacts((key[0], call) if call else None, choices_of(event))
             return
         action = self.actions.pop(key, None)
         gated = self.calls.get(action.call) if action is not None and action.call is not None else None
@@ -252,7 +252,7 @@ class LogState:
         kind = event.type
         task = self.tasks.get(event.text("taskId"))
         if task is None:
-            task = self.tasks[event.text("taskId")] = TaskState()
+            task = self.tasks[event.text("taskId")] = TaskFacts()
         if run := event.text("runId"):
             self.runs.setdefault(run, event.text("taskId"))
             if event.text("traceId"):

@@ -108,7 +108,6 @@ _ROWS: Final = (
     ),
     ("X16", "A rate limit names who set it.", "MR:28", "rate_limit.hit", "source|provider|limitedBy|limitEvent"),
 )
-"""Sources: tables 1.3, 1.4 and 1.10 to 1.17 of the digest."""
 
 RULES = RuleSet()
 
