@@ -1,6 +1,6 @@
 """The types of events of the Agent Runtime contract, and the ids that each needs.
 
-The ids are those that make an event joinable. The schemas of the contract require fewer: none for processes, jobs, channels and outputs.
+The ids are those that make an event joinable. The schemas of the contract require fewer: none of processes, jobs and channels.
 """
 
 from types import MappingProxyType
