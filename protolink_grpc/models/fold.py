@@ -21,6 +21,7 @@ from protolink_grpc.models.events import (
     CancelRequested,
     ContextPrepared,
     LlmCallCompleted,
+    LlmCallFailed,
     LlmCallStarted,
     Payload,
     TaskArtifactUpdated,
@@ -109,6 +110,7 @@ class TaskFold:
         run_sequence: Sequence of the event with which the latest run began.
         controls: What the owner has said about the task; None if nothing.
         progress: The latest report; None before the first.
+        failed_call: The failed model call that the run waits to repeat; None if it does not wait.
         context: The context as the caller sent it; see `run_context`.
         suspended: The latest action event is an approval request: no action is being executed.
         references: Values of the log that later events may refer to.
@@ -130,6 +132,7 @@ class TaskFold:
         "create_micros",
         "decided",
         "encoded",
+        "failed_call",
         "failure",
         "flow_from_caller",
         "flow_state",
@@ -203,6 +206,7 @@ class TaskFold:
         self.run_sequence = 0
         self.controls: TaskControls | None = None
         self.progress: TaskProgress | None = None
+        self.failed_call: LlmCallFailed | None = None
         self.references = References()
         self.suspended = False
         self.stalled = 0
@@ -330,7 +334,7 @@ class TaskFold:
             else:
                 self.stalled = self.restarted = 0
             self.attempt = payload.attempt
-            self.run_sequence = self.sequence
+            self.run_sequence, self.failed_call = self.sequence, None
             self.cancel_requested = None
         if payload.context is not None:
             self.context = payload.context
@@ -376,6 +380,12 @@ class TaskFold:
     def links(self) -> list[TaskLink]:
         """Oldest first."""
         return [] if self.controls is None else list(self.controls.links.values())
+
+    def _call_model(self, payload: LlmCallStarted) -> None:
+        self.failed_call = None
+
+    def _fail_call(self, payload: LlmCallFailed) -> None:
+        self.failed_call = payload if payload.will_retry else None
 
     def _report(self, payload: TaskProgress) -> None:
         self.progress = payload
@@ -562,6 +572,8 @@ _READERS: dict[Any, Callable[[TaskFold, Any], None]] = {
     ApprovalRequired: TaskFold._ask,
     ApprovalDecided: TaskFold._decide,
     TaskProgress: TaskFold._report,
+    LlmCallStarted: TaskFold._call_model,
+    LlmCallFailed: TaskFold._fail_call,
     TaskDescribed: TaskFold._describe,
     TaskInputReplaced: TaskFold._replace_input,
     TaskStartRequested: TaskFold._request_start,

@@ -66,6 +66,8 @@ def status_of(fold: TaskFold, *, is_blocked: bool = False, is_archived: bool = F
         return S.PAUSED
     if fold.asked:
         return S.WAITING_PERMISSION
+    if fold.failed_call is not None:
+        return S.WAITING_RESOURCE
     return S.PREPARING if fold.run_sequence == fold.sequence else S.RUNNING
 
 

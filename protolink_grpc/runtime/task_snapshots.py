@@ -178,6 +178,8 @@ def _status_reason(fold: TaskFold, status: TaskStatus) -> str:
         return fold.cancel_requested.reason
     if status is TaskStatus.PAUSED and fold.controls is not None and fold.controls.pause is not None:
         return fold.controls.pause.reason
+    if status is TaskStatus.WAITING_RESOURCE and fold.failed_call is not None:
+        return fold.failed_call.failure.message
     return fold.reason if fold.is_terminal else ""
 
 

@@ -11,9 +11,10 @@ from typing import Any
 import pytest
 
 from protolink_grpc.errors import ProtolinkError
-from protolink_grpc.models.events import TaskProgress
+from protolink_grpc.models.events import LlmCallFailed, LlmCallStarted, TaskProgress, TaskStatusChanged, TaskSubmitted
 from protolink_grpc.models.failure import Failure, FailureCategory
 from protolink_grpc.models.fold import TaskFold
+from protolink_grpc.models.lifecycle import TaskState
 from protolink_grpc.models.message import Message
 from protolink_grpc.models.task import Task
 from protolink_grpc.models.task_control import LinkKind, TaskDescription, TaskLink
@@ -154,3 +155,21 @@ def test_the_documents_have_the_table() -> None:
 def test_the_table_has_every_status_of_a_task() -> None:
     assert set(STATUS_TRANSITIONS) == set(S) - {S.STALE, S.UNKNOWN}
     assert set().union(*STATUS_TRANSITIONS.values()) == set(STATUS_TRANSITIONS) - {S.DRAFT}
+
+
+def test_a_run_that_waits_to_repeat_a_model_call_waits_for_a_resource() -> None:
+    fold, again = TaskFold("task"), Failure("MODEL_UNAVAILABLE", "too many requests", FailureCategory.LIMIT)
+    submitted, working = TaskState.SUBMITTED, TaskState.WORKING
+    facts: list[tuple[Any, S]] = [
+        (TaskSubmitted.of(Task.create("hello")), S.QUEUED),
+        (TaskStatusChanged(submitted, working, attempt=1, cause="submitted"), S.PREPARING),
+        (LlmCallStarted("call"), S.RUNNING),
+        (LlmCallFailed("call", "p", "m", 1, 1, again, will_retry=True), S.WAITING_RESOURCE),
+        (LlmCallStarted("call", attempt=2), S.RUNNING),
+        (LlmCallFailed("call", "p", "m", 1, 2, again), S.RUNNING),
+        (LlmCallFailed("call", "p", "m", 1, 3, again, will_retry=True), S.WAITING_RESOURCE),
+        (TaskStatusChanged(working, working, attempt=2, cause="recovered"), S.PREPARING),
+    ]
+    for sequence, (fact, status) in enumerate(facts, 1):
+        fold.apply(fact, sequence, sequence, "" if sequence == 1 else "run")
+        assert status_of(fold) is status
