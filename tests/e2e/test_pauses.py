@@ -8,6 +8,7 @@ import pytest
 
 from protolink_grpc import Agent, AgentClient, Message, Parallel, Part, Pipeline, RunEvent, Task, TaskState, current_run
 from protolink_grpc.llms.mock import ScriptedLLM
+from protolink_grpc.llms.port import ModelRequest
 from protolink_grpc.models.events import TaskProgress
 from protolink_grpc.models.ids import new_uuid
 from protolink_grpc.models.task_control import TaskStatus
@@ -216,3 +217,29 @@ async def test_a_retry_calls_its_model_and_its_tools_again() -> None:
         assert done == ["first", "second", "first", "second"]
         snapshot = await client.tasks.get(task.id)
         assert (snapshot.retry_count, snapshot.attempt_count) == (1, 2)
+
+
+async def test_a_retry_of_a_failed_turn_sees_the_conversation_before_it_once() -> None:
+    answers = iter(["hello", RuntimeError("the model is down"), "done"])
+
+    def answer(request: ModelRequest) -> str:
+        found = next(answers)
+        if isinstance(found, Exception):
+            raise found
+        return found
+
+    llm = ScriptedLLM([answer])
+    async with (
+        Agent("clerk", url=f"runtime://{new_uuid()}", llm=llm, state="conversation") as agent,
+        asyncio.timeout(WAIT_S),
+    ):
+        client = AgentClient(url=agent.card.url)
+        for text, state in (("hi", TaskState.COMPLETED), ("go", TaskState.FAILED)):
+            turn = await client.sessions.submit("chat", text)
+            assert (await client.wait_task(turn.task_id)).state is state
+        await client.tasks.retry(turn.task_id)
+        assert (await client.wait_task(turn.task_id)).state is TaskState.COMPLETED
+    failed, retried = llm.requests[-2:]
+    said = [str(message.content) for message in retried.messages]
+    assert said == [str(message.content) for message in failed.messages]
+    assert [sum(text in each for each in said) for text in ("hi", "hello", "go")] == [1, 1, 1]
