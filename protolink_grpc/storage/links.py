@@ -1,8 +1,8 @@
 """Links between tasks as records, for look-ups and for the release of blocked tasks. The logs of the tasks have the links too.
 
 Each function works within one transaction. A task that is blocked by another one has a row, and so has the other one, with the kind
-`BLOCKS`. A draft has a row of the kind `HELD_TASKS` until it ends or is released. After its start, a task is held while others block it;
-work outside of the agent is held until its end.
+`BLOCKS`. A draft has a row of the kind `HELD_TASKS` until it ends or is released. After its start, a task is held while others
+block it; work outside of the agent is held until its end.
 """
 
 from dataclasses import dataclass
@@ -48,6 +48,14 @@ class HeldTask:
     waits: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class HeldCount:
+    """The number of rows of the kind `HELD_TASKS` of an owner."""
+
+    owner: str
+    count: int
+
+
 LINKS: Final = Kind(
     LinkRow,
     name="task_links",
@@ -62,6 +70,8 @@ HELD_TASKS: Final = Kind(
     task="task_id",
     home=lambda task: (owner_of(task.agent_name, task.principal),),
 )
+
+HELD_COUNTS: Final = Kind(HeldCount, name="held_counts", key=("owner",))
 
 
 def targets_of(records: Records, task_id: str, kind: LinkKind, limit: int | None = None) -> list[str]:
@@ -136,7 +146,7 @@ def is_blocked(records: Records, task_id: str) -> bool:
 
 def hold(records: Records, owner: str, task_id: str) -> None:
     """Note that a new task is held. Raises ResourceExhaustedError if its owner has too many such tasks."""
-    if len(records.select(HELD_TASKS, {"owner": owner}, limit=MAX_HELD)) == MAX_HELD:
+    if _add_held(records, owner, 1) > MAX_HELD:
         raise ResourceExhaustedError(f"{MAX_HELD} tasks are drafts, blocked, or worked on outside of the agent already")
     records.put(HELD_TASKS, HeldTask(owner, task_id))
 
@@ -165,12 +175,28 @@ def waits(records: Records, owner: str, task_id: str) -> bool:
 
 
 def _release(records: Records, owner: str, task_id: str) -> None:
-    records.delete(HELD_TASKS, owner, task_id)
+    _delete_held(records, owner, task_id)
     records.release_task(task_id)
+
+
+def _delete_held(records: Records, owner: str, task_id: str) -> None:
+    if records.delete(HELD_TASKS, owner, task_id):
+        _add_held(records, owner, -1)
+
+
+def _add_held(records: Records, owner: str, number: int) -> int:
+    """Change the number of an owner's held tasks, and return it."""
+    known = records.get(HELD_COUNTS, owner)
+    count = number if known is None else known.count + number
+    if count:
+        records.put(HELD_COUNTS, HeldCount(owner, count))
+    else:
+        records.delete(HELD_COUNTS, owner)
+    return count
 
 
 def end(records: Records, owner: str, task_id: str) -> list[str]:
     """Note that a task ends in this transaction. Releases the tasks that waited only for it, and returns them."""
-    records.delete(HELD_TASKS, owner, task_id)
+    _delete_held(records, owner, task_id)
     blocked = targets_of(records, task_id, LinkKind.BLOCKS)
     return [each for each in blocked if release_if_ready(records, owner, each)]

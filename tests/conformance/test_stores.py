@@ -24,8 +24,10 @@ from protolink_grpc.runtime.admission import Submission
 from protolink_grpc.runtime.run import Run
 from protolink_grpc.runtime.service import TaskService
 from protolink_grpc.storage.approvals import APPROVALS, ApprovalQuery, ApprovalRow, changed_approvals, find_approvals
+from protolink_grpc.storage.links import LINKS, LinkRow
 from protolink_grpc.storage.memory import MemoryStore
 from protolink_grpc.storage.port import (
+    HELD,
     READ_BYTES,
     Append,
     RequestRecord,
@@ -34,7 +36,7 @@ from protolink_grpc.storage.port import (
     TaskQuery,
     TaskStore,
 )
-from protolink_grpc.storage.records import Page, Put, Revisions
+from protolink_grpc.storage.records import Page, Put, Records, Revisions
 from protolink_grpc.storage.sqlite.store import SQLiteStore
 from protolink_grpc.storage.webhooks import WEBHOOKS, PushRow, advance_webhook, put_webhook, webhooks_of
 
@@ -236,6 +238,35 @@ async def test_who_takes_a_task_over_ends_the_lease_of_its_last_worker(opened: T
     assert head is not None
     assert (head.worker, head.epoch) == ("second", 2)
     assert await whole(opened) == [b"one", b"two", b"three"]
+
+
+async def test_an_append_that_takes_no_task_over_leaves_its_worker(opened: TaskStore) -> None:
+    await opened.append(addition("task", worker=HELD, state=TaskState.SUBMITTED))
+    await opened.change(lambda records: records.release_task("task"))
+    await opened.append(addition("task", after=1, worker=HELD, state=TaskState.SUBMITTED))  # read before the release
+    head = await opened.head("task")
+    assert head is not None
+    assert (head.worker, head.sequence) == ("", 2)
+
+
+async def test_what_is_done_within_an_append_is_committed_and_refused_with_it(opened: TaskStore) -> None:
+    await opened.append(addition("held", worker=HELD, state=TaskState.SUBMITTED))
+    append = addition("task", request_id="r")
+
+    def refuse(records: Records) -> None:
+        records.put(LINKS, LinkRow("task", "parent", "held"))
+        raise InvalidArgumentError("no")
+
+    append.within = refuse
+    with pytest.raises(InvalidArgumentError):
+        await opened.append(append)
+    assert await opened.head("task") is None
+    assert await opened.view(lambda records: records.get(LINKS, "task", "parent", "held")) is None
+    append.within = lambda records: records.release_task("held")
+    assert await opened.append(append) is None
+    head = await opened.head("held")
+    assert head is not None
+    assert head.worker == ""
 
 
 async def test_of_two_who_take_a_task_over_one_wins(opened: TaskStore) -> None:

@@ -14,7 +14,7 @@ from protolink_grpc.errors import ProtolinkError
 from protolink_grpc.models.events import LlmCallFailed, LlmCallStarted, TaskProgress, TaskStatusChanged, TaskSubmitted
 from protolink_grpc.models.failure import Failure, FailureCategory
 from protolink_grpc.models.fold import TaskFold
-from protolink_grpc.models.lifecycle import TaskState
+from protolink_grpc.models.lifecycle import TERMINAL, TaskState
 from protolink_grpc.models.message import Message
 from protolink_grpc.models.task import Task
 from protolink_grpc.models.task_control import LinkKind, TaskDescription, TaskLink
@@ -24,7 +24,10 @@ from protolink_grpc.models.task_target import TaskTarget
 from protolink_grpc.runtime.admission import Submission
 from protolink_grpc.runtime.run import Run
 from protolink_grpc.runtime.service import TaskService
+from protolink_grpc.storage.links import HELD_COUNTS, HELD_TASKS
 from protolink_grpc.storage.memory import MemoryStore
+from protolink_grpc.storage.port import HELD
+from protolink_grpc.storage.session_rows import owner_of
 from protolink_grpc.wire.events import replay
 
 STEPS = 60
@@ -116,6 +119,16 @@ class Story:
             assert snapshot.status in reachable(self.seen.get(task_id, snapshot.status))
             self.seen[task_id] = snapshot.status
 
+    async def check_held(self) -> None:
+        """Compare the rows of held tasks with their heads."""
+        owner, store = owner_of("desk", "ann"), self.service.store
+        rows = await store.view(lambda records: records.select(HELD_TASKS, {"owner": owner}))
+        counted = await store.view(lambda records: records.get(HELD_COUNTS, owner))
+        heads = [await self.service.head(task_id, "ann") for task_id in self.tasks]
+        held = [each.task_id for each in heads if each.worker == HELD and each.state not in TERMINAL]
+        assert sorted(row.task_id for row in rows) == sorted(held)
+        assert (0 if counted is None else counted.count) == len(held)
+
     async def check_log(self, task_id: str) -> None:
         """Compare the status after each event with the table, and that at the end with what a reader sees."""
         snapshot = await self.control.get(task_id, "ann")
@@ -141,6 +154,7 @@ async def test_every_status_follows_from_the_table_and_from_the_log(seed: int) -
         await story.observe()
     for task_id in story.tasks:
         await story.check_log(task_id)
+    await story.check_held()
     await story.service.stop(grace_s=0)
 
 

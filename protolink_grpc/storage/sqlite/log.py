@@ -12,7 +12,7 @@ from protolink_grpc.errors import LeaseLostError, ProtolinkError, SequenceConfli
 from protolink_grpc.models.json_value import to_json
 from protolink_grpc.models.lifecycle import TaskState
 from protolink_grpc.storage.approvals import APPROVALS
-from protolink_grpc.storage.links import HELD_TASKS, LINKS
+from protolink_grpc.storage.links import HELD_COUNTS, HELD_TASKS, LINKS
 from protolink_grpc.storage.port import (
     READ_BYTES,
     Append,
@@ -58,7 +58,7 @@ MIGRATIONS = (
 """Forward steps; entry i migrates a file from version i to i + 1. Released entries are never edited. None means that
 older files are not supported any more; a new file starts after it."""
 
-KINDS: tuple[Kind[Any], ...] = (APPROVALS, WEBHOOKS, LINKS, HELD_TASKS, *SESSION_KINDS)
+KINDS: tuple[Kind[Any], ...] = (APPROVALS, WEBHOOKS, LINKS, HELD_TASKS, HELD_COUNTS, *SESSION_KINDS)
 
 SCHEMA = Schema(MIGRATIONS, tables=tables_of(*KINDS) | DROPPED)
 
