@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from protolink_grpc import (
@@ -28,6 +28,7 @@ from protolink_grpc import (
     TaskState,
     ThreadSnapshot,
     ThreadStatus,
+    current_run,
 )
 from protolink_grpc.models import events as ev
 from protolink_grpc.models.ids import new_uuid
@@ -38,6 +39,7 @@ from protolink_grpc.models.session import (
     TurnEnded,
     TurnPromoted,
     TurnStarted,
+    TurnState,
     TurnSubmitted,
 )
 
@@ -77,6 +79,7 @@ class Fold:
         self.asked: dict[str, list[str]] = {}
         self.states: dict[str, TaskState] = {}
         self.rolled_back: set[str] = set()
+        self.paused: set[str] = set()
         for item in items:
             if isinstance(item.event, RunEvent):
                 self.add_task_event(item.event)
@@ -127,9 +130,14 @@ class Fold:
                 self.asked.setdefault(event.task_id, []).append(request.request_id)
             case ev.ApprovalDecided(decision=decision):
                 self.asked[event.task_id].remove(decision.request_id)
+            case ev.TaskPaused():
+                self.paused.add(event.task_id)
+            case ev.TaskResumed():
+                self.paused.discard(event.task_id)
             case ev.TaskStatusChanged(new_state=state):
                 self.states[event.task_id] = state
                 if state in TERMINAL:
+                    self.paused.discard(event.task_id)
                     self.asked.pop(event.task_id, None)
                     self.waiting.pop(event.task_id, None)
 
@@ -144,7 +152,8 @@ class Fold:
     def status(self, name: str) -> ThreadStatus:
         thread = self.threads[name]
         if thread.active:
-            is_blocked = all(self.asked.get(self.submitted[each].task_id) for each in thread.active)
+            tasks = [self.submitted[each].task_id for each in thread.active]
+            is_blocked = all(each in self.paused or self.asked.get(each) for each in tasks)
             return ThreadStatus.BLOCKED if is_blocked else ThreadStatus.RUNNING
         if self.question(name) is not None:
             return ThreadStatus.BLOCKED
@@ -200,6 +209,9 @@ class Clerk(Agent):
         word = task.messages[-1].text
         if word == "hold":
             await asyncio.shield(asyncio.wrap_future(self.open))
+        run = current_run()
+        assert run is not None
+        await run.progress(50)  # where a pause begins
         if word == "ask":
             return task.require_input(Message.agent("which?"))
         if word == "pay":
@@ -215,6 +227,8 @@ class Story:
         self.agent = agent
         self.client = AgentClient(url=agent.card.url, timeout=WAIT_S)
         self.turns: list[str] = []
+        self.tasks: list[str] = []
+        self.texts: dict[str, str] = {}
 
     async def do(self, step: tuple[Any, ...]) -> None:
         """Do a step; one that is not possible is left out."""
@@ -225,6 +239,14 @@ class Story:
                 text, thread, when_busy = about
                 turn = await sessions.submit("s", text, thread_id=thread, when_busy=when_busy)
                 self.turns.append(turn.turn_id)
+                self.tasks.append(turn.task_id)
+                self.texts[turn.turn_id] = text
+            elif verb == "wait":
+                await self.wait()
+            elif verb == "create":
+                self.tasks.append((await self.client.tasks.create(Task.create("say", session_id="s"))).task_id)
+            elif verb in ("pause", "resume", "retry", "start", "complete", "cancel") and self.tasks:
+                await self.control(verb, self.tasks[about[0] % len(self.tasks)])
             elif verb in ("promote", "remove", "roll_back") and self.turns:
                 await getattr(sessions, verb)("s", self.turns[about[0] % len(self.turns)])
             elif verb == "interrupt":
@@ -236,6 +258,25 @@ class Story:
                     )
             elif verb == "open" and not self.agent.open.done():
                 self.agent.open.set_result(None)
+
+    async def wait(self) -> None:
+        """Wait until each active turn ends, is paused or waits for an approval; except those that wait for the story."""
+        for turn in (await self.client.sessions.get("s")).session.open_turns:
+            waits_for_story = self.texts.get(turn.turn_id) == "hold" and not self.agent.open.done()
+            if turn.state is not TurnState.ACTIVE or waits_for_story:
+                continue
+            async with asyncio.timeout(WAIT_S), aclosing(self.client.sessions.stream("s", turn)) as events:
+                async for event in events:
+                    if event.type in ("approval.required", "task.paused", "task.start_requested"):
+                        break
+
+    async def control(self, verb: str, task_id: str) -> None:
+        if verb == "start":
+            await self.client.tasks.start(task_id, external=len(self.tasks) % 2 == 0)
+        elif verb == "cancel":
+            await self.client.cancel_task(None, task_id)
+        else:
+            await getattr(self.client.tasks, verb)(task_id)
 
     async def stream(self, last: int) -> list[SessionItem]:
         """The events of the session up to a position."""
@@ -290,11 +331,34 @@ steps = st.one_of(
         st.sampled_from(["enqueue", "enqueue", "interrupt", "start", "rollback", "merge"]),
     ),
     st.tuples(st.sampled_from(["promote", "remove", "roll_back"]), st.integers(0, 9)),
+    st.tuples(st.sampled_from(["pause", "resume", "retry", "start", "complete", "cancel"]), st.integers(0, 9)),
     st.tuples(st.just("interrupt"), threads, st.booleans()),
+    st.just(("create",)),
     st.tuples(st.just("answer"), st.booleans()),
     st.just(("open",)),
+    st.just(("wait",)),
+    st.just(("wait",)),
     st.just(("check",)),
 )
+
+
+PAUSED = [
+    ("submit", "hold", "default", "enqueue"),
+    ("submit", "say", "default", "enqueue"),
+    ("pause", 0),
+    *[("open",), ("wait",), ("check",), ("resume", 0), ("wait",), ("check",)],
+]
+ANSWERED = [
+    ("submit", "pay", "side", "enqueue"),
+    ("submit", "say", "side", "enqueue"),
+    *[("wait",), ("check",), ("answer", True), ("wait",), ("check",)],
+    *[("retry", 0), ("wait",), ("check",), ("answer", False), ("wait",), ("check",)],
+]
+ASKED = [
+    *[("submit", "ask", "default", "enqueue"), ("wait",), ("check",), ("cancel", 0), ("check",)],
+    *[("submit", "ask", "default", "enqueue"), ("wait",), ("submit", "say", "default", "enqueue"), ("check",)],
+    *[("roll_back", 1), ("check",)],
+]
 
 
 async def tell(story: list[tuple[Any, ...]], store: MemoryStore | None, path: Path) -> None:
@@ -319,7 +383,10 @@ async def tell(story: list[tuple[Any, ...]], store: MemoryStore | None, path: Pa
 
 @pytest.mark.parametrize("kind", ["memory", "sqlite"])
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(story=st.lists(steps, min_size=3, max_size=20))
+@example(story=PAUSED)
+@example(story=ANSWERED)
+@example(story=ASKED)
+@given(story=st.lists(steps, min_size=5, max_size=25))
 def test_a_snapshot_is_the_fold_of_the_stream_up_to_its_position(kind: str, story: list[tuple[Any, ...]]) -> None:
     with tempfile.TemporaryDirectory() as directory:
         store = MemoryStore() if kind == "memory" else None
