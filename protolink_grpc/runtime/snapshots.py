@@ -138,7 +138,7 @@ def thread_status(thread: ThreadRows, facts: Mapping[str, TaskFacts]) -> tuple[T
     if thread.queued:
         return ThreadStatus.QUEUED, f"turns that wait: {len(thread.queued)}"
     if thread.last is None:
-        return ThreadStatus.IDLE, ""
+        return None if thread.is_last_unknown else ThreadStatus.IDLE, ""
     result, reason = thread.last.result, thread.last.reason
     if result in INTERRUPTED and (known := facts.get(thread.last.task_id)) is not None:
         result, reason = known.state, known.reason  # canceled while it waited: that is no turn of its own
@@ -311,7 +311,7 @@ class SnapshotService:
         status, reason = thread_status(thread, reading.facts)
         gaps: tuple[Gap, ...] = ()
         if status is None:
-            gaps = (Gap("status", Availability.UNKNOWN, "the end of its last turn is not known"),)
+            gaps = (Gap("status", Availability.UNKNOWN, "the result of its last turn is not known"),)
         elif not reading.is_stable and thread.active:
             gaps = (Gap("status", Availability.STALE, _CHANGING),)
         return ThreadSnapshot(

@@ -22,6 +22,7 @@ from protolink_grpc.storage.session_queries import (
 from protolink_grpc.storage.session_rows import (
     ENDED_TURNS,
     OPEN_TURNS,
+    EndedTurn,
     OpenTurn,
     SessionHead,
     session_of,
@@ -37,6 +38,9 @@ MAX_OPEN_TURNS: Final = 1000
 SESSION_TURNS: Final = 50
 THREAD_TURNS: Final = 20
 """Maximum number of the newest turns. Source: the comments of snapshot.proto."""
+
+MAX_SCANNED: Final = 1000
+"""Maximum number of turns of a store in memory that are searched for the last ones of the threads."""
 
 LIST_BYTES: Final = 512 << 10
 """Maximum size of one list in a snapshot. gRPC receives 4 MiB per message by default."""
@@ -54,6 +58,7 @@ class ThreadRows:
     Args:
         waiting: The turns whose tasks wait for input, oldest first.
         last: Of the turns that have ended, the one that was submitted last.
+        is_last_unknown: There may be such a turn, but it was not read.
     """
 
     thread: Thread
@@ -61,6 +66,7 @@ class ThreadRows:
     queued: tuple[Turn, ...] = ()
     waiting: tuple[Turn, ...] = ()
     last: Turn | None = None
+    is_last_unknown: bool = False
 
     @property
     def has_open_turns(self) -> bool:
@@ -124,14 +130,54 @@ def _position_of(turn: Turn) -> int:
     return turn.position
 
 
-def _last_ended(records: Records, head: SessionHead, thread_id: str, recent: Sequence[Turn]) -> Turn | None:
-    """Return the ended turn of a thread that was submitted last."""
+def _last_ended(
+    records: Records, head: SessionHead, thread_id: str, recent: Sequence[Turn], *, is_whole: bool
+) -> Turn | None:
+    """Return the ended turn of a thread that was submitted last.
+
+    Args:
+        recent: The newest turns of the session, or of the thread, oldest first.
+        is_whole: There are no older turns.
+    """
     for turn in reversed(recent):
         if turn.thread_id == thread_id and turn.state is TurnState.ENDED:
             return turn
+    if is_whole:
+        return None
     where = {"session": head.number, "thread_id": thread_id}
     ended = [turn_of(row) for row in records.select(ENDED_TURNS, where, limit=1, reverse=True)]
     return next(iter(mark_rolled_back(records, head, ended)), None)
+
+
+def _with_last_ended(
+    records: Records,
+    head: SessionHead,
+    threads: Sequence[ThreadRows],
+    recent: Sequence[Turn],
+    more: int,
+    *,
+    durable: bool,
+) -> list[ThreadRows]:
+    """Return the threads of a session with their last ended turns.
+
+    A store in memory has no index of the turns of a thread, so only the newest `MAX_SCANNED` turns are read there.
+    """
+    if durable or not more:
+        return [
+            replace(each, last=_last_ended(records, head, each.thread.thread_id, recent, is_whole=not more))
+            for each in threads
+        ]
+    ended = records.select(ENDED_TURNS, {"session": head.number}, limit=MAX_SCANNED, reverse=True)
+    rows: dict[str, EndedTurn] = {}
+    for row in ended:
+        rows.setdefault(row.thread_id, row)
+    turns = mark_rolled_back(records, head, [turn_of(row) for row in rows.values()])
+    last, is_cut = {turn.thread_id: turn for turn in turns}, len(ended) == MAX_SCANNED
+    names = [each.thread.thread_id for each in threads]
+    return [
+        replace(each, last=last.get(name), is_last_unknown=is_cut and name not in last)
+        for each, name in zip(threads, names, strict=True)
+    ]
 
 
 def _fitting(turns: Sequence[Turn], more: int) -> tuple[tuple[Turn, ...], int]:
@@ -159,7 +205,7 @@ def read_session_rows(records: Records, owner: str, session_id: str, *, durable:
     recent, more = _fitting(*read_turns(records, head, turns, thread_id="", before=0, limit=SESSION_TURNS))
     grouped = _group(records, head, threads, opened[:MAX_OPEN_TURNS])
     shown = sorted(grouped, key=lambda each: not each.has_open_turns)[:MAX_THREADS]
-    shown = [replace(each, last=_last_ended(records, head, each.thread.thread_id, recent)) for each in shown]
+    shown = _with_last_ended(records, head, shown, recent, more, durable=durable)
     gaps = [] if durable else list(_lost_questions(records, head))
     if len(opened) > MAX_OPEN_TURNS:
         gaps.append(Gap("open_turns", Availability.UNKNOWN, f"only {MAX_OPEN_TURNS} open turns are included"))
@@ -187,7 +233,7 @@ def read_thread_rows(records: Records, owner: str, session_id: str, thread_id: s
     gaps = [] if durable else list(_lost_questions(records, head))
     if not durable and not more and _has_lost_turns(records, head, len(recent)):
         gaps.append(Gap("recent_turns", Availability.UNKNOWN, _MAY_BE_DROPPED))
-    found = replace(found, last=_last_ended(records, head, thread_id, recent))
+    found = replace(found, last=_last_ended(records, head, thread_id, recent, is_whole=not more))
     return SessionRows(head, session_of(head), (found,), recent, more, tuple(gaps))
 
 

@@ -83,6 +83,7 @@ A, B, ASKED = turn("a"), turn("b"), turn("c", TaskState.INPUT_REQUIRED)
             "withdrawn",
         ),
         (ThreadRows(Thread(), last=ASKED), {}, None, ""),
+        (ThreadRows(Thread(), is_last_unknown=True), {}, None, ""),
     ],
 )
 def test_the_status_of_a_thread_follows_from_its_turns_and_their_tasks(
@@ -187,6 +188,19 @@ async def test_ten_thousand_turns_cost_a_snapshot_no_more_steps_of_the_database_
     few = await steps_of(tmp_path / "few.db", 100, READS[read])
     many = await steps_of(tmp_path / "many.db", 10_000, READS[read])
     assert few <= many <= few * 1.05
+
+
+@pytest.mark.parametrize(("turns", "is_unknown"), [(900, False), (1001, True)])
+async def test_a_store_in_memory_is_searched_for_the_last_turn_of_a_quiet_thread_up_to_a_bound(
+    turns: int, is_unknown: bool
+) -> None:
+    store = MemoryStore()
+    await store.open()
+    await store.change(add_turns(turns))
+    found = await store.view(lambda records: read_session_rows(records, OWNER, "s", durable=False))
+    quiet = {each.thread.thread_id: each for each in found.threads}["quiet"]
+    assert (quiet.last is None, quiet.is_last_unknown) == (is_unknown, is_unknown)
+    await store.close()
 
 
 # -- dropped turns ---------------------------------------------------------------------------------------------------------
