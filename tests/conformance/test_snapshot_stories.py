@@ -4,13 +4,14 @@ import asyncio
 import concurrent.futures
 import tempfile
 from contextlib import aclosing, suppress
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
+from valid_logs import violations_of
 
 from protolink_grpc import (
     Agent,
@@ -23,6 +24,7 @@ from protolink_grpc import (
     ProtolinkError,
     RunEvent,
     SafetyConfig,
+    SessionSnapshot,
     SQLiteStore,
     Task,
     TaskState,
@@ -42,6 +44,7 @@ from protolink_grpc.models.session import (
     TurnState,
     TurnSubmitted,
 )
+from protolink_grpc.reports import SessionExport
 
 WAIT_S = 20.0
 """Bound of what must happen soon; reached only by a failure."""
@@ -52,6 +55,15 @@ STATUS = {
     TaskState.FAILED: ThreadStatus.FAILED,
     TaskState.CANCELED: ThreadStatus.CANCELLED,
 }
+
+
+def document_of(snapshot: SessionSnapshot) -> dict[str, Any]:
+    """The parts of a snapshot that are compared with a log. A stale one has no approvals of its own position."""
+    document = {"session": asdict(snapshot.session), "recent_turns": [asdict(each) for each in snapshot.recent_turns]}
+    if not snapshot.gaps or not any(each.availability == "stale" for each in snapshot.gaps):
+        approvals = [{"request": {"request_id": each.request.request_id}} for each in snapshot.pending_approvals]
+        document["pending_approvals"] = approvals
+    return document
 
 
 # -- The fold of the stream --------------------------------------------------------------------------------------------------
@@ -293,6 +305,7 @@ class Story:
         snapshots = self.client.snapshots
         session = await snapshots.session("s")
         items = await self.stream(session.session.position)
+        assert violations_of(SessionExport("s", "clerk").records(items), document_of(session)) == []
         fold = Fold(items)
         if not any(each.availability == "stale" for each in session.gaps):
             assert {each.thread.thread_id: summary_of(each) for each in session.threads} == {
