@@ -3,10 +3,12 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import aclosing
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import pytest
+from valid_logs import violations_of
 
 from protolink_grpc import (
     ActionDeniedError,
@@ -88,6 +90,15 @@ class Chat:
         await self.end(await self.submit(text, **options))
         return self._questions(self.model.requests[-1])
 
+    async def violations(self) -> list[str]:
+        """The rules of the Agent Runtime contract that the session violates, if it exists."""
+        try:
+            page = await self.sessions.get("s")
+        except SessionNotFoundError:
+            return []
+        async with asyncio.timeout(WAIT_S), aclosing(self.sessions.runtime_events("s", stop_at_end=True)) as stream:
+            return violations_of([record async for record in stream], asdict(page))
+
     async def turns(self, thread_id: str = "default") -> dict[str, Turn]:
         return {turn.turn_id: turn for turn in (await self.sessions.get("s", thread_id=thread_id)).turns}
 
@@ -97,6 +108,7 @@ async def chat(store: Callable[[], TaskStore]) -> AsyncIterator[Chat]:
     chat = Chat(store())
     async with chat.agent:
         yield chat
+        assert await chat.violations() == []
         chat.open.set()
 
 
