@@ -514,6 +514,16 @@ public final class ProtolinkClient implements AutoCloseable {
     return new Sessions(connection);
   }
 
+  /** The control of the caller's tasks: drafts, links, pauses, retries, and work outside. */
+  public TaskControl tasks() {
+    return new TaskControl(connection);
+  }
+
+  /** What the caller's sessions, threads and tasks are now. */
+  public Snapshots snapshots() {
+    return new Snapshots(connection);
+  }
+
   /**
    * For generated stubs: those of the agent's typed services, and the contract's own for methods
    * that this class does not have. Calls have this client's headers, credentials and deadline; a

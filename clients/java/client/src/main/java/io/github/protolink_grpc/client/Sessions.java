@@ -2,6 +2,8 @@ package io.github.protolink_grpc.client;
 
 import io.github.protolink_grpc.v1.CreateSessionRequest;
 import io.github.protolink_grpc.v1.CreateSessionResponse;
+import io.github.protolink_grpc.v1.DeleteSessionRequest;
+import io.github.protolink_grpc.v1.DeleteSessionResponse;
 import io.github.protolink_grpc.v1.Delta;
 import io.github.protolink_grpc.v1.GetSessionRequest;
 import io.github.protolink_grpc.v1.GetSessionResponse;
@@ -13,10 +15,16 @@ import io.github.protolink_grpc.v1.PromoteQueuedTurnRequest;
 import io.github.protolink_grpc.v1.PromoteQueuedTurnResponse;
 import io.github.protolink_grpc.v1.RemoveQueuedTurnRequest;
 import io.github.protolink_grpc.v1.RemoveQueuedTurnResponse;
+import io.github.protolink_grpc.v1.ResumeThreadRequest;
+import io.github.protolink_grpc.v1.ResumeThreadResponse;
+import io.github.protolink_grpc.v1.RollbackThreadRequest;
+import io.github.protolink_grpc.v1.RollbackThreadResponse;
+import io.github.protolink_grpc.v1.RuntimeEvent;
 import io.github.protolink_grpc.v1.Session;
 import io.github.protolink_grpc.v1.SessionServiceGrpc;
 import io.github.protolink_grpc.v1.StartThreadRequest;
 import io.github.protolink_grpc.v1.StartThreadResponse;
+import io.github.protolink_grpc.v1.StreamRuntimeEventsRequest;
 import io.github.protolink_grpc.v1.StreamTurnRequest;
 import io.github.protolink_grpc.v1.SubmitTurnRequest;
 import io.github.protolink_grpc.v1.SubmitTurnResponse;
@@ -24,6 +32,8 @@ import io.github.protolink_grpc.v1.SubscribeSessionRequest;
 import io.github.protolink_grpc.v1.TaskInput;
 import io.github.protolink_grpc.v1.Thread;
 import io.github.protolink_grpc.v1.Turn;
+import io.github.protolink_grpc.v1.UpdateQueuedTurnRequest;
+import io.github.protolink_grpc.v1.UpdateQueuedTurnResponse;
 import io.github.protolink_grpc.v1.UpdateSessionRequest;
 import io.github.protolink_grpc.v1.UpdateSessionResponse;
 import java.util.List;
@@ -107,10 +117,30 @@ public final class Sessions {
   }
 
   /**
-   * Starts a thread with an empty conversation, or returns the existing one with that id unchanged.
-   * The session is created if necessary.
+   * Deletes a session with its threads, turns and tasks, the logs of these tasks, and the stored
+   * state of the agent for the session. Open turns are canceled first.
+   *
+   * @throws ProtolinkException with {@link Reason#SESSION_NOT_FOUND}, also for a repetition after a
+   *     response that got lost; with {@link Reason#THREAD_BUSY} if a run does not stop in time:
+   *     repeat the call then
+   */
+  public DeleteSessionResponse delete(String sessionId) {
+    return connection.ask(
+        SessionServiceGrpc.getDeleteSessionMethod(),
+        DeleteSessionRequest.newBuilder().setSessionId(sessionId).build(),
+        "",
+        Function.identity());
+  }
+
+  /**
+   * Starts a thread, or returns the existing one with that id unchanged. The session is created if
+   * necessary. The conversation of the thread is empty, or with {@code from_thread_id} that of
+   * another thread, up to and with the turn {@code from_turn_id}; without it, up to the last turn
+   * that has ended.
    *
    * @param request without a thread id it gets one
+   * @throws ProtolinkException with {@link Reason#THREAD_NOT_FOUND} or {@link
+   *     Reason#TURN_NOT_FOUND}: there is no such thread or turn to branch from
    */
   public Thread startThread(StartThreadRequest request) {
     return connection.ask(
@@ -215,6 +245,63 @@ public final class Sessions {
         RemoveQueuedTurnResponse::getTurn);
   }
 
+  /** Replaces the input of a queued turn: see {@link #replaceInput(UpdateQueuedTurnRequest)}. */
+  public Turn replaceInput(String sessionId, String turnId, String text) {
+    return replaceInput(
+        UpdateQueuedTurnRequest.newBuilder()
+            .setSessionId(sessionId)
+            .setTurnId(turnId)
+            .addAllMessages(Tasks.messages(Parts.text(text)).getMessagesList())
+            .build());
+  }
+
+  /** Replaces the messages of a queued turn. Throws as {@link #promote}. */
+  public Turn replaceInput(UpdateQueuedTurnRequest request) {
+    return connection.ask(
+        SessionServiceGrpc.getUpdateQueuedTurnMethod(),
+        request,
+        "",
+        UpdateQueuedTurnResponse::getTurn);
+  }
+
+  /**
+   * Takes a turn and all later ones out of the conversation of their thread, and returns the
+   * thread. Active turns among them are canceled. Nothing is deleted: {@link Turn#getRolledBack}
+   * marks them. Repeating the call changes nothing.
+   *
+   * @throws ProtolinkException with {@link Reason#SESSION_NOT_FOUND} or {@link
+   *     Reason#TURN_NOT_FOUND}; with {@link Reason#INVALID_ARGUMENT} for a turn that waits in the
+   *     queue
+   */
+  public Thread rollBack(String sessionId, String turnId, String reason) {
+    return connection.ask(
+        SessionServiceGrpc.getRollbackThreadMethod(),
+        RollbackThreadRequest.newBuilder()
+            .setSessionId(sessionId)
+            .setTurnId(turnId)
+            .setReason(reason)
+            .build(),
+        "",
+        RollbackThreadResponse::getThread);
+  }
+
+  /** Resumes the thread {@code default}: see {@link #resume(ResumeThreadRequest)}. */
+  public ResumeThreadResponse resume(String sessionId) {
+    return resume(ResumeThreadRequest.newBuilder().setSessionId(sessionId).build());
+  }
+
+  /**
+   * Ends the pauses of the active turns of a thread, and returns what the thread still waits for. A
+   * thread continues by itself after a restart of the agent.
+   *
+   * @throws ProtolinkException with {@link Reason#SESSION_NOT_FOUND} or {@link
+   *     Reason#THREAD_NOT_FOUND}
+   */
+  public ResumeThreadResponse resume(ResumeThreadRequest request) {
+    return connection.ask(
+        SessionServiceGrpc.getResumeThreadMethod(), request, "", Function.identity());
+  }
+
   /** Shows everything that happens in a session: see {@link #subscribe(String, long)}. */
   public ResumingStream<SessionItem> subscribe(String sessionId) {
     return subscribe(sessionId, 0);
@@ -235,6 +322,23 @@ public final class Sessions {
                 .setSessionId(sessionId)
                 .setAfterPosition(afterPosition)
                 .build());
+    stream.start();
+    return stream;
+  }
+
+  /** Shows all of a session: see {@link #runtimeEvents(StreamRuntimeEventsRequest)}. */
+  public ResumingStream<RuntimeEvent> runtimeEvents(String sessionId) {
+    return runtimeEvents(StreamRuntimeEventsRequest.newBuilder().setSessionId(sessionId).build());
+  }
+
+  /**
+   * Shows what {@link #subscribe(String, long)} shows, as events of the Agent Runtime contract.
+   * Sequences ascend, with gaps. With {@code stop_at_end} the stream ends after the last event that
+   * exists at the time of the call; otherwise it does not end by itself. Throws as {@code
+   * subscribe}.
+   */
+  public ResumingStream<RuntimeEvent> runtimeEvents(StreamRuntimeEventsRequest request) {
+    RuntimeEventStream stream = new RuntimeEventStream(connection, request);
     stream.start();
     return stream;
   }

@@ -4,6 +4,7 @@ import io.grpc.BindableService;
 import io.grpc.Grpc;
 import io.grpc.InsecureServerCredentials;
 import io.grpc.Server;
+import io.grpc.ServerServiceDefinition;
 import java.io.IOException;
 import java.io.UncheckedIOException;
 
@@ -12,6 +13,10 @@ record Served(Server server) implements AutoCloseable {
 
   static Served of(BindableService service) {
     return of(service, 0);
+  }
+
+  static Served of(ServerServiceDefinition service) {
+    return of(() -> service);
   }
 
   static Served of(BindableService service, int port) {

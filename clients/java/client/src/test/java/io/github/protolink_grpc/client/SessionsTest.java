@@ -6,22 +6,34 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 
 import io.github.protolink_grpc.v1.CreateSessionRequest;
 import io.github.protolink_grpc.v1.CreateSessionResponse;
+import io.github.protolink_grpc.v1.DeleteSessionRequest;
+import io.github.protolink_grpc.v1.DeleteSessionResponse;
 import io.github.protolink_grpc.v1.ListSessionsRequest;
 import io.github.protolink_grpc.v1.ListSessionsResponse;
 import io.github.protolink_grpc.v1.RemoveQueuedTurnRequest;
 import io.github.protolink_grpc.v1.RemoveQueuedTurnResponse;
+import io.github.protolink_grpc.v1.ResumeThreadRequest;
+import io.github.protolink_grpc.v1.ResumeThreadResponse;
+import io.github.protolink_grpc.v1.RollbackThreadRequest;
+import io.github.protolink_grpc.v1.RollbackThreadResponse;
 import io.github.protolink_grpc.v1.RunEvent;
+import io.github.protolink_grpc.v1.RuntimeEvent;
 import io.github.protolink_grpc.v1.Session;
 import io.github.protolink_grpc.v1.SessionEvent;
 import io.github.protolink_grpc.v1.SessionSegment;
 import io.github.protolink_grpc.v1.SessionServiceGrpc;
+import io.github.protolink_grpc.v1.StreamRuntimeEventsRequest;
+import io.github.protolink_grpc.v1.StreamRuntimeEventsResponse;
 import io.github.protolink_grpc.v1.StreamTurnRequest;
 import io.github.protolink_grpc.v1.StreamTurnResponse;
 import io.github.protolink_grpc.v1.SubmitTurnRequest;
 import io.github.protolink_grpc.v1.SubmitTurnResponse;
 import io.github.protolink_grpc.v1.SubscribeSessionRequest;
 import io.github.protolink_grpc.v1.SubscribeSessionResponse;
+import io.github.protolink_grpc.v1.Thread;
 import io.github.protolink_grpc.v1.Turn;
+import io.github.protolink_grpc.v1.UpdateQueuedTurnRequest;
+import io.github.protolink_grpc.v1.UpdateQueuedTurnResponse;
 import io.grpc.Status;
 import io.grpc.stub.StreamObserver;
 import java.util.ArrayDeque;
@@ -43,6 +55,7 @@ class SessionsTest {
     private final List<Long> positions = Collections.synchronizedList(new ArrayList<>());
     private final Deque<List<Long>> turns = new ArrayDeque<>();
     private final Deque<List<SessionSegment>> segments = new ArrayDeque<>();
+    private final Deque<List<Long>> runtimeEvents = new ArrayDeque<>();
 
     private <A> void answer(String id, A answer, StreamObserver<A> observer) {
       ids.add(id);
@@ -87,6 +100,60 @@ class SessionsTest {
     public void removeQueuedTurn(
         RemoveQueuedTurnRequest request, StreamObserver<RemoveQueuedTurnResponse> observer) {
       observer.onError(Status.FAILED_PRECONDITION.asRuntimeException());
+    }
+
+    @Override
+    public void deleteSession(
+        DeleteSessionRequest request, StreamObserver<DeleteSessionResponse> observer) {
+      answer(
+          request.getSessionId(),
+          DeleteSessionResponse.newBuilder().setTurnCount(3).build(),
+          observer);
+    }
+
+    @Override
+    public void updateQueuedTurn(
+        UpdateQueuedTurnRequest request, StreamObserver<UpdateQueuedTurnResponse> observer) {
+      String text = Parts.text(request.getMessages(0).getPartsList());
+      Turn turn = Turn.newBuilder().setTurnId(request.getTurnId()).setReason(text).build();
+      answer(text, UpdateQueuedTurnResponse.newBuilder().setTurn(turn).build(), observer);
+    }
+
+    @Override
+    public void rollbackThread(
+        RollbackThreadRequest request, StreamObserver<RollbackThreadResponse> observer) {
+      Thread thread = Thread.newBuilder().setTitle(request.getReason()).build();
+      answer(
+          request.getTurnId(),
+          RollbackThreadResponse.newBuilder().setThread(thread).build(),
+          observer);
+    }
+
+    @Override
+    public void resumeThread(
+        ResumeThreadRequest request, StreamObserver<ResumeThreadResponse> observer) {
+      Turn turn = Turn.newBuilder().setTurnId("a").build();
+      answer(
+          request.getSessionId(),
+          ResumeThreadResponse.newBuilder().addResumed(turn).build(),
+          observer);
+    }
+
+    @Override
+    public void streamRuntimeEvents(
+        StreamRuntimeEventsRequest request,
+        StreamObserver<StreamRuntimeEventsResponse> observer) {
+      positions.add(request.getAfterSequence());
+      StreamRuntimeEventsResponse.Builder response = StreamRuntimeEventsResponse.newBuilder();
+      for (long sequence : runtimeEvents.remove()) {
+        response.addEvents(RuntimeEvent.newBuilder().setSequence(sequence));
+      }
+      observer.onNext(response.build());
+      if (positions.size() < 3) {
+        observer.onError(Status.UNAVAILABLE.asRuntimeException());
+      } else {
+        observer.onCompleted();
+      }
     }
 
     @Override
@@ -205,5 +272,54 @@ class SessionsTest {
     }
     assertEquals(List.of("4", "5", "6 1", "7 2", "8 3", "9"), shown);
     assertEquals(List.of(3L, 3L, 6L, 7L), host.positions);
+  }
+
+  @Test
+  void callsAboutThreadsSendWhatTheyChangeAndReturnIt() {
+    Host host = new Host();
+    try (Served served = Served.of(host);
+        ProtolinkClient client = ProtolinkClient.connect(served.url())) {
+      Sessions sessions = client.sessions();
+      assertEquals("another", sessions.replaceInput("s", "a", "another").getReason());
+      assertEquals("wrong", sessions.rollBack("s", "b", "wrong").getTitle());
+      assertEquals("a", sessions.resume("s").getResumed(0).getTurnId());
+      assertEquals(3, sessions.delete("s").getTurnCount());
+    }
+    assertEquals(List.of("another", "b", "s", "s"), host.ids);
+  }
+
+  @Test
+  void theStreamOfRuntimeEventsResumesAfterItsLastSequence() {
+    Host host = new Host();
+    host.runtimeEvents.addAll(List.of(List.of(), List.of(16L, 17L), List.of(17L, 32L)));
+    host.runtimeEvents.add(List.of(48L)); // after a stream that ended too early
+    StreamRuntimeEventsRequest request =
+        StreamRuntimeEventsRequest.newBuilder().setSessionId("s").setAfterSequence(3).build();
+    List<Long> shown = new ArrayList<>();
+    try (Served served = Served.of(host);
+        ProtolinkClient client = ProtolinkClient.connect(served.url());
+        ResumingStream<RuntimeEvent> events = client.sessions().runtimeEvents(request)) {
+      while (shown.size() < 4) {
+        shown.add(events.next().getSequence());
+      }
+    }
+    assertEquals(List.of(16L, 17L, 32L, 48L), shown);
+    assertEquals(List.of(3L, 3L, 17L, 32L), host.positions);
+  }
+
+  @Test
+  void theStreamOfRuntimeEventsEndsWhereItWasAskedTo() {
+    Host host = new Host();
+    host.runtimeEvents.addAll(List.of(List.of(16L), List.of(), List.of(32L)));
+    StreamRuntimeEventsRequest request =
+        StreamRuntimeEventsRequest.newBuilder().setSessionId("s").setStopAtEnd(true).build();
+    List<Long> shown = new ArrayList<>();
+    try (Served served = Served.of(host);
+        ProtolinkClient client = ProtolinkClient.connect(served.url());
+        ResumingStream<RuntimeEvent> events = client.sessions().runtimeEvents(request)) {
+      events.forEachRemaining(each -> shown.add(each.getSequence()));
+    }
+    assertEquals(List.of(16L, 32L), shown);
+    assertEquals(List.of(0L, 16L, 16L), host.positions);
   }
 }
