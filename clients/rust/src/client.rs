@@ -17,7 +17,7 @@ use crate::v1::{
     RespondApprovalRequest, RespondApprovalResponse, RunEvent, SendTaskRequest, StopAt, StreamTaskRequest, Task,
     TaskView, Tool, WaitFor,
 };
-use crate::{Builder, Error, Feed, Sessions, StubChannel, Submission, Transport, Update};
+use crate::{Builder, Error, Feed, Sessions, Snapshots, StubChannel, Submission, TaskControl, Transport, Update};
 
 pub(crate) type Agent = AgentServiceClient<Transport>;
 pub(crate) type Control = ControlServiceClient<Transport>;
@@ -99,6 +99,16 @@ impl Client {
     /// The sessions of the caller with the agent: conversations whose inputs wait for each other.
     pub fn sessions(&self) -> Sessions {
         Sessions::new(self.connection.clone(), self.agent())
+    }
+
+    /// The control of the caller's tasks: drafts, links, pauses, retries, and work outside of the agent.
+    pub fn tasks(&self) -> TaskControl {
+        TaskControl::new(self.connection.clone())
+    }
+
+    /// What the caller's sessions, threads and tasks are now.
+    pub fn snapshots(&self) -> Snapshots {
+        Snapshots::new(self.connection.clone())
     }
 
     /// Starts or continues a task and waits until it ends or waits for input. Returns the task with what this turn

@@ -35,8 +35,10 @@ pub mod reason;
 mod references;
 mod registry;
 mod sessions;
+mod snapshots;
 mod stubs;
 mod submission;
+mod task_control;
 
 pub use builder::Builder;
 pub use client::Client;
@@ -50,8 +52,10 @@ pub use plgrpc_protocol::v1;
 pub use references::References;
 pub use registry::{RegistryClient, url};
 pub use sessions::{NewTurn, SessionFact, SessionItem, Sessions};
+pub use snapshots::Snapshots;
 pub use stubs::StubChannel;
 pub use submission::{Submission, output};
+pub use task_control::{Draft, TaskControl};
 pub use tonic::{self, Code, Status, transport};
 
 // The snippets of the README compile.

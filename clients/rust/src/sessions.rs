@@ -14,10 +14,12 @@ use crate::feed::{Batches, Source};
 use crate::v1::run_event::Payload;
 use crate::v1::session_service_client::SessionServiceClient;
 use crate::v1::{
-    CreateSessionRequest, GetSessionRequest, GetSessionResponse, InterruptTurnRequest, ListSessionsRequest, Message,
-    MessageRole, Part, PromoteQueuedTurnRequest, RemoveQueuedTurnRequest, RunEvent, Session, SessionEvent,
-    StartThreadRequest, StreamTurnRequest, SubmitTurnRequest, SubscribeSessionRequest, SubscribeSessionResponse,
-    TaskInput, Thread, Turn, UpdateSessionRequest, WhenBusy,
+    CreateSessionRequest, DeleteSessionRequest, DeleteSessionResponse, GetSessionRequest, GetSessionResponse,
+    InterruptTurnRequest, ListSessionsRequest, Message, MessageRole, Part, PromoteQueuedTurnRequest,
+    RemoveQueuedTurnRequest, ResumeThreadRequest, ResumeThreadResponse, RollbackThreadRequest, RunEvent, RuntimeEvent,
+    Session, SessionEvent, StartThreadRequest, StreamRuntimeEventsRequest, StreamRuntimeEventsResponse,
+    StreamTurnRequest, SubmitTurnRequest, SubscribeSessionRequest, SubscribeSessionResponse, TaskInput, Thread, Turn,
+    UpdateQueuedTurnRequest, UpdateSessionRequest, WhenBusy,
 };
 use crate::{Error, Feed, References, Transport, Update, parts};
 
@@ -167,12 +169,31 @@ impl Sessions {
         })
     }
 
-    /// Starts a thread with an empty conversation, or returns the existing one with that id unchanged. A request without
-    /// a thread id gets one. The session is created if necessary.
+    /// Deletes a session with its threads, turns and tasks, the logs of these tasks, and the stored state of the agent for
+    /// the session. Open turns are canceled first.
     ///
     /// # Errors
     ///
-    /// What the agent answers.
+    /// [`SESSION_NOT_FOUND`](crate::reason::SESSION_NOT_FOUND), also for a repetition after a response that got lost.
+    /// [`THREAD_BUSY`](crate::reason::THREAD_BUSY): a run does not stop in time; repeat the call.
+    pub async fn delete(&self, session_id: impl Into<String>) -> Result<DeleteSessionResponse, Error> {
+        let request = DeleteSessionRequest {
+            session_id: session_id.into(),
+        };
+        let method = method!(self.service(), delete_session);
+        self.connection.unary(request, method).await
+    }
+
+    /// Starts a thread, or returns the existing one with that id unchanged. A request without a thread id gets one. The
+    /// session is created if necessary.
+    ///
+    /// The conversation of the thread is empty, or with `from_thread_id` that of another thread, up to and with the turn
+    /// `from_turn_id`; without it, up to the last turn that has ended.
+    ///
+    /// # Errors
+    ///
+    /// [`THREAD_NOT_FOUND`](crate::reason::THREAD_NOT_FOUND), [`TURN_NOT_FOUND`](crate::reason::TURN_NOT_FOUND): there is
+    /// no such thread or turn to branch from.
     pub async fn start_thread(&self, mut request: StartThreadRequest) -> Result<Thread, Error> {
         if request.thread_id.is_empty() {
             request.thread_id = new_id();
@@ -264,6 +285,60 @@ impl Sessions {
         present(self.connection.unary(request, method).await?.turn, "turn")
     }
 
+    /// Replaces the messages of a queued turn by those of the input, whose other fields are ignored.
+    ///
+    /// # Errors
+    ///
+    /// As [`promote`](Self::promote).
+    pub async fn replace_input(
+        &self,
+        session_id: impl Into<String>,
+        turn_id: impl Into<String>,
+        input: impl Into<NewTurn>,
+    ) -> Result<Turn, Error> {
+        let NewTurn(given) = input.into();
+        let request = UpdateQueuedTurnRequest {
+            session_id: session_id.into(),
+            turn_id: turn_id.into(),
+            messages: given.input.unwrap_or_default().messages,
+        };
+        let method = method!(self.service(), update_queued_turn);
+        present(self.connection.unary(request, method).await?.turn, "turn")
+    }
+
+    /// Takes a turn and all later ones out of the conversation of their thread, and returns the thread. Active turns
+    /// among them are canceled. Nothing is deleted: `rolled_back` marks them. Repeating the call changes nothing.
+    ///
+    /// # Errors
+    ///
+    /// [`SESSION_NOT_FOUND`](crate::reason::SESSION_NOT_FOUND), [`TURN_NOT_FOUND`](crate::reason::TURN_NOT_FOUND).
+    /// [`INVALID_ARGUMENT`](crate::reason::INVALID_ARGUMENT): the turn waits in the queue.
+    pub async fn roll_back(
+        &self,
+        session_id: impl Into<String>,
+        turn_id: impl Into<String>,
+        reason: impl Into<String>,
+    ) -> Result<Thread, Error> {
+        let request = RollbackThreadRequest {
+            session_id: session_id.into(),
+            turn_id: turn_id.into(),
+            reason: reason.into(),
+        };
+        let method = method!(self.service(), rollback_thread);
+        present(self.connection.unary(request, method).await?.thread, "thread")
+    }
+
+    /// Ends the pauses of the active turns of a thread, and returns what the thread still waits for. A thread continues
+    /// by itself after a restart of the agent.
+    ///
+    /// # Errors
+    ///
+    /// [`SESSION_NOT_FOUND`](crate::reason::SESSION_NOT_FOUND), [`THREAD_NOT_FOUND`](crate::reason::THREAD_NOT_FOUND).
+    pub async fn resume(&self, request: ResumeThreadRequest) -> Result<ResumeThreadResponse, Error> {
+        let method = method!(self.service(), resume_thread);
+        self.connection.unary(request, method).await
+    }
+
     /// Yields everything that happens in a session after a position (0: from the beginning), in the order of positions:
     /// first what is stored, then what comes. It does not end by itself, and survives cuts as [`stream`](Self::stream)
     /// does.
@@ -275,6 +350,14 @@ impl Sessions {
             references: HashMap::new(),
         };
         Feed::of(source, self.connection.patience)
+    }
+
+    /// Yields what [`subscribe`](Self::subscribe) yields as events of the Agent Runtime contract. Sequences ascend, with
+    /// gaps. With `stop_at_end` the stream ends after the last event that exists at the time of the call; otherwise it
+    /// does not end by itself. It survives cuts as [`stream`](Self::stream) does.
+    pub fn runtime_events(&self, request: StreamRuntimeEventsRequest) -> Feed<RuntimeEvent> {
+        let service = self.service();
+        Feed::of(RuntimeEvents { service, request }, self.connection.patience)
     }
 }
 
@@ -352,6 +435,42 @@ impl Items {
             self.references.remove(&task_id);
         }
         SessionFact::Task(event)
+    }
+}
+
+/// The events of one session in the Agent Runtime contract.
+struct RuntimeEvents {
+    service: Service,
+    /// With the sequence of the last event shown.
+    request: StreamRuntimeEventsRequest,
+}
+
+impl Source for RuntimeEvents {
+    type Batch = StreamRuntimeEventsResponse;
+    type Item = RuntimeEvent;
+
+    async fn open(&mut self) -> Result<Batches<StreamRuntimeEventsResponse>, Status> {
+        let response = self.service.stream_runtime_events(self.request.clone()).await?;
+        Ok(response.into_inner().boxed())
+    }
+
+    async fn read(
+        &mut self,
+        batch: StreamRuntimeEventsResponse,
+        news: &mut VecDeque<RuntimeEvent>,
+    ) -> Result<bool, Error> {
+        let before = news.len();
+        for event in batch.events {
+            if event.sequence > self.request.after_sequence {
+                self.request.after_sequence = event.sequence;
+                news.push_back(event);
+            }
+        }
+        Ok(news.len() > before)
+    }
+
+    async fn may_end(&mut self) -> Result<bool, Status> {
+        Ok(self.request.stop_at_end)
     }
 }
 

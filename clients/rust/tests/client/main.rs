@@ -5,3 +5,4 @@ mod restart;
 mod scripted;
 mod sessions;
 mod stubs;
+mod task_control;

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use plgrpc_client::v1::session_service_server::{SessionService, SessionServiceServer};
 use plgrpc_client::v1::*;
-use plgrpc_client::{Client, Code, NewTurn, SessionFact, Sessions};
+use plgrpc_client::{Client, Code, NewTurn, SessionFact, Sessions, text_of};
 use tokio::net::TcpListener;
 use tokio_stream::{StreamExt, iter, wrappers::TcpListenerStream};
 use tonic::{Request, Response, Status, transport::Server};
@@ -20,6 +20,7 @@ struct Host {
     after: Mutex<Vec<i64>>,
     turns: Mutex<VecDeque<Vec<RunEvent>>>,
     segments: Mutex<VecDeque<Vec<SessionSegment>>>,
+    runtime_events: Mutex<VecDeque<Vec<i64>>>,
 }
 
 impl Host {
@@ -47,6 +48,7 @@ fn unused<T>() -> Result<Response<T>, Status> {
 impl SessionService for Host {
     type StreamTurnStream = Batches<StreamTurnResponse>;
     type SubscribeSessionStream = Batches<SubscribeSessionResponse>;
+    type StreamRuntimeEventsStream = Batches<StreamRuntimeEventsResponse>;
 
     async fn create_session(
         &self,
@@ -144,6 +146,75 @@ impl SessionService for Host {
             segments,
             ..Default::default()
         }))
+    }
+
+    async fn delete_session(
+        &self,
+        request: Request<DeleteSessionRequest>,
+    ) -> Result<Response<DeleteSessionResponse>, Status> {
+        self.note(&request.into_inner().session_id)?;
+        Ok(Response::new(DeleteSessionResponse {
+            turn_count: 3,
+            ..Default::default()
+        }))
+    }
+
+    async fn update_queued_turn(
+        &self,
+        request: Request<UpdateQueuedTurnRequest>,
+    ) -> Result<Response<UpdateQueuedTurnResponse>, Status> {
+        let UpdateQueuedTurnRequest { turn_id, messages, .. } = request.into_inner();
+        self.note(&text_of(&messages[0].parts))?;
+        let turn = Some(Turn {
+            turn_id,
+            ..Default::default()
+        });
+        Ok(Response::new(UpdateQueuedTurnResponse { turn }))
+    }
+
+    async fn rollback_thread(
+        &self,
+        request: Request<RollbackThreadRequest>,
+    ) -> Result<Response<RollbackThreadResponse>, Status> {
+        let RollbackThreadRequest { turn_id, reason, .. } = request.into_inner();
+        self.note(&turn_id)?;
+        let thread = Some(Thread {
+            title: reason,
+            ..Default::default()
+        });
+        Ok(Response::new(RollbackThreadResponse { thread, turn_count: 1 }))
+    }
+
+    async fn resume_thread(
+        &self,
+        request: Request<ResumeThreadRequest>,
+    ) -> Result<Response<ResumeThreadResponse>, Status> {
+        self.note(&request.into_inner().thread_id)?;
+        Ok(Response::new(ResumeThreadResponse {
+            resumed: vec![Turn::default()],
+            ..Default::default()
+        }))
+    }
+
+    /// The first two streams are cut, and the others end.
+    async fn stream_runtime_events(
+        &self,
+        request: Request<StreamRuntimeEventsRequest>,
+    ) -> Result<Response<Self::StreamRuntimeEventsStream>, Status> {
+        let mut after = self.after.lock().unwrap();
+        after.push(request.into_inner().after_sequence);
+        let sequences = self.runtime_events.lock().unwrap().pop_front().unwrap_or_default();
+        let event = |sequence| RuntimeEvent {
+            sequence,
+            ..Default::default()
+        };
+        let response = StreamRuntimeEventsResponse {
+            events: sequences.into_iter().map(event).collect(),
+        };
+        if after.len() < 3 {
+            return Ok(cut_after(response));
+        }
+        Ok(Response::new(Box::pin(iter([Ok(response)]))))
     }
 }
 
@@ -263,4 +334,62 @@ async fn the_stream_of_a_session_resumes_after_its_last_position() {
     }
     assert_eq!(found, [(4, 0), (5, 0), (6, 1), (7, 2), (8, 3), (9, 0)]);
     assert_eq!(*host.after.lock().unwrap(), [3, 3, 6, 7]);
+}
+
+#[tokio::test]
+async fn calls_about_threads_send_what_they_change_and_return_it() {
+    let (host, sessions) = serve(Host::default()).await;
+    let replaced = sessions.replace_input("s", "a", "another").await.unwrap();
+    assert_eq!(replaced.turn_id, "a");
+    assert_eq!(sessions.roll_back("s", "b", "wrong").await.unwrap().title, "wrong");
+    let side = ResumeThreadRequest {
+        session_id: "s".into(),
+        thread_id: "side".into(),
+        ..Default::default()
+    };
+    assert_eq!(sessions.resume(side).await.unwrap().resumed.len(), 1);
+    assert_eq!(sessions.delete("s").await.unwrap().turn_count, 3);
+    assert_eq!(*host.ids.lock().unwrap(), ["another", "b", "side", "s"]);
+}
+
+#[tokio::test]
+async fn the_stream_of_runtime_events_resumes_after_its_last_sequence() {
+    let batches = [vec![], vec![16, 17], vec![17, 32], vec![48]]; // the third stream ends too early
+    let (host, sessions) = serve(Host {
+        runtime_events: Mutex::new(batches.into()),
+        ..Default::default()
+    })
+    .await;
+    let mut events = sessions.runtime_events(StreamRuntimeEventsRequest {
+        session_id: "s".into(),
+        after_sequence: 3,
+        stop_at_end: false,
+    });
+    let mut found = Vec::new();
+    while found.len() < 4 {
+        found.push(events.try_next().await.unwrap().unwrap().sequence);
+    }
+    assert_eq!(found, [16, 17, 32, 48]);
+    assert_eq!(*host.after.lock().unwrap(), [3, 3, 17, 32]);
+}
+
+#[tokio::test]
+async fn the_stream_of_runtime_events_ends_where_it_was_asked_to() {
+    let batches = [vec![16], vec![], vec![32]];
+    let (host, sessions) = serve(Host {
+        runtime_events: Mutex::new(batches.into()),
+        ..Default::default()
+    })
+    .await;
+    let mut events = sessions.runtime_events(StreamRuntimeEventsRequest {
+        session_id: "s".into(),
+        after_sequence: 0,
+        stop_at_end: true,
+    });
+    let mut found = Vec::new();
+    while let Some(event) = events.try_next().await.unwrap() {
+        found.push(event.sequence);
+    }
+    assert_eq!(found, [16, 32]);
+    assert_eq!(*host.after.lock().unwrap(), [0, 16, 16]);
 }
