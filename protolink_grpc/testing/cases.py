@@ -21,6 +21,8 @@ CASES = (
     "typed-call",
     "references",
     "sessions",
+    "tasks",
+    "snapshots",
     "unknown-event",
     "unknown-part",
     "unknown-enum",

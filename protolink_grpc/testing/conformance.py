@@ -21,11 +21,15 @@ from protolink_grpc.client import AgentClient, RegistryClient
 from protolink_grpc.errors import (
     DeadlineExceededError,
     InvalidArgumentError,
+    LinkCycleError,
     ProtolinkError,
     SequenceConflictError,
     SessionNotFoundError,
+    TaskFinishedError,
     TaskNotCancelableError,
     TaskNotFoundError,
+    TaskStartedError,
+    ThreadNotFoundError,
     ToolRejectedError,
     TurnNotQueuedError,
     UnauthenticatedError,
@@ -44,12 +48,16 @@ from protolink_grpc.models.events import (
     RunEvent,
     TaskArtifactUpdated,
     TaskMessagesAdded,
+    TaskProgress,
     TaskStatusChanged,
 )
 from protolink_grpc.models.failure import FailureCategory
 from protolink_grpc.models.lifecycle import TaskState
-from protolink_grpc.models.session import SessionItem, TurnState
+from protolink_grpc.models.message import Message
+from protolink_grpc.models.session import SessionItem, ThreadResumption, TurnState
+from protolink_grpc.models.snapshot import ThreadStatus
 from protolink_grpc.models.task import Task
+from protolink_grpc.models.task_control import LinkKind, TaskDescription, TaskLink, TaskStatus
 from protolink_grpc.models.tool import ToolDescription
 from protolink_grpc.net.event_loops import run
 from protolink_grpc.testing.cases import CASES
@@ -591,6 +599,148 @@ async def sessions(world: World) -> None:
         await chat.remove(session_id, "third")
     async with expect_refusal(SessionNotFoundError):
         await chat.get(f"{session_id}-unknown")
+    await change_session(world, session_id)
+
+
+async def change_session(world: World, session_id: str) -> None:
+    """Edit, roll back, branch, resume, export and delete a session with the turns `first`, `second` and `third`."""
+    chat = world.agent.sessions
+    await chat.submit(session_id, "wait", turn_id="fourth")
+    fifth = await chat.submit(session_id, "echo five", turn_id="fifth")
+    await chat.replace_input(session_id, "fifth", "echo six")
+    await chat.interrupt(session_id)
+    await collect(chat.stream(session_id, "fifth"))
+    expect("the replaced input", (await world.agent.get_task(fifth.task_id)).get_output(), "six")
+    for attempt in ("roll_back", "repeated roll_back"):
+        expect(f"rollbacks after {attempt}", (await chat.roll_back(session_id, "fourth")).rollback_count, 1)
+    rolled_back = [turn.turn_id for turn in (await chat.get(session_id)).turns if turn.rolled_back]
+    expect("the turns that are rolled back", rolled_back, ["fourth", "fifth"])
+    branch = await chat.start_thread(session_id, "side", from_thread="default", from_turn="second")
+    expect("the branch", (branch.from_thread_id, branch.from_turn_id), ("default", "second"))
+    expect("what the thread waits for", await chat.resume(session_id), ThreadResumption())
+
+    whole = [event async for event in chat.runtime_events(session_id, stop_at_end=True)]
+    middle = len(whole) // 2
+    after = whole[middle - 1]["sequence"]
+    rest = [event async for event in chat.runtime_events(session_id, after=after, stop_at_end=True)]
+    expect("whether the rest of the runtime events is exact", rest == whole[middle:], True)
+    started = [event["turnId"] for event in whole if event["type"] == "turn.started"]
+    expect("the started turns", sorted(started), sorted(["first", "second", "third", "fourth", "fifth"]))
+    expect("the deleted turns", (await chat.delete(session_id)).turn_count, 5)
+    async with expect_refusal(SessionNotFoundError):
+        await chat.get(session_id)
+    async with expect_refusal(TaskNotFoundError):
+        await world.agent.get_task(fifth.task_id)
+
+
+async def tasks(world: World) -> None:
+    control, word = world.agent.tasks, uuid.uuid4().hex
+    first = await control.create(f"echo {word}", description=TaskDescription(title="First"))
+    second = await control.create("echo second", links=[TaskLink(LinkKind.BLOCKED_BY, first.task_id)])
+    expect("the statuses of drafts", [first.status, second.status], [TaskStatus.DRAFT] * 2)
+    expect("the status of a blocked task", (await control.start(second.task_id)).status, TaskStatus.BLOCKED)
+    async with expect_refusal(LinkCycleError):
+        await control.link(first.task_id, LinkKind.BLOCKED_BY, second.task_id)
+    updated = await control.update(
+        first.task_id, description=TaskDescription(title="The first"), metadata={"word": word}
+    )
+    expect("the changes", (updated.description, updated.metadata), (TaskDescription(title="The first"), {"word": word}))
+    drafts = [draft.task_id for draft in (await control.list(statuses=[TaskStatus.DRAFT])).snapshots]
+    expect("whether the draft is listed", (first.task_id in drafts, second.task_id in drafts), (True, False))
+    await control.start(first.task_id)
+    await collect(world.agent.subscribe(second.task_id))
+    expect("the outputs", [await output_of(world, each.task_id) for each in (first, second)], [word, "second"])
+    await pause_and_retry(world, first.task_id)
+    await work_outside(world)
+    async with expect_refusal(TaskNotFoundError):
+        await control.get(str(uuid.uuid4()))
+
+
+async def pause_and_retry(world: World, other: str) -> None:
+    """Pause a task whose run has not begun, because another task blocks it; retry it after its end. `other` is any other task."""
+    control = world.agent.tasks
+    blocker = await control.create("wait")
+    await control.start(blocker.task_id)
+    async with expect_refusal(TaskStartedError):
+        await control.link(blocker.task_id, LinkKind.BLOCKED_BY, other)
+    task = await control.create("echo later", links=[TaskLink(LinkKind.BLOCKED_BY, blocker.task_id)])
+    await control.start(task.task_id)
+    await control.pause(task.task_id, reason="lunch")
+    await world.agent.cancel_task(None, blocker.task_id, reason="enough")
+    async with aclosing(world.agent.subscribe(task.task_id)) as events:
+        async for event in events:
+            if event.type == "task.paused":
+                break
+    paused = await control.get(task.task_id)
+    expect("the status of a paused task", (paused.status, paused.status_reason), (TaskStatus.PAUSED, "lunch"))
+    await control.resume(task.task_id)
+    await collect(world.agent.subscribe(task.task_id))
+    ended = await control.get(task.task_id)
+    await control.retry(task.task_id, reason="again")
+    again = [event async for event in world.agent.subscribe(task.task_id, after=ended.sequence)]
+    expect("whether the retry has ended", again[-1].final, True)
+    retried = await control.get(task.task_id)
+    expect("the runs", (retried.status, retried.retry_count, retried.attempt_count), (TaskStatus.COMPLETED, 1, 2))
+
+
+async def work_outside(world: World) -> None:
+    """Start, report, complete and fail tasks whose work is done outside of the agent."""
+    control = world.agent.tasks
+    external = await control.create("by hand")
+    started = await control.start(external.task_id, external=True)
+    expect("the external work", (started.external, started.state), (True, TaskState.WORKING))
+    report = (await control.report_progress(external.task_id, 50, "half")).progress
+    expect("the progress", report, TaskProgress(50, "half"))
+    evidence = ("evidence", "https://example.com/report")
+    linked = await control.link(external.task_id, *evidence, reason="the report")
+    expect("the links", [(each.link.kind, each.link.target) for each in linked.links], [evidence])
+    expect("the links that are left", (await control.unlink(external.task_id, *evidence)).links, ())
+    done = await control.complete(external.task_id, [Message.agent("done")])
+    expect("the completed task", (done.status, done.message_count), (TaskStatus.COMPLETED, 2))
+    async with expect_refusal(TaskFinishedError):
+        await control.fail(external.task_id, "too late")
+    broken = await control.create("by hand")
+    await control.start(broken.task_id, external=True)
+    failed = await control.fail(broken.task_id, "broken")
+    expect("the failed task", (failed.status, failed.failure and failed.failure.message), (TaskStatus.FAILED, "broken"))
+
+
+async def snapshots(world: World) -> None:
+    reader, session_id = world.agent.snapshots, f"chat-{uuid.uuid4().hex}"
+    await world.agent.sessions.submit(session_id, "wait", turn_id="first")
+    second = await world.agent.sessions.submit(session_id, "echo second", turn_id="second")
+    session, thread = await reader.session(session_id), await reader.thread(session_id)
+    expect("the open turns", [turn.turn_id for turn in session.session.open_turns], ["first", "second"])
+    expect("the position", thread.position, session.session.position)
+    expect("the status of the thread", thread.status, ThreadStatus.RUNNING)
+    queued = (await reader.queue(session_id)).queued_turns
+    expect(
+        "the queue", [(each.turn.turn_id, each.place, each.preview) for each in queued], [("second", 1, "echo second")]
+    )
+    await world.agent.sessions.interrupt(session_id)
+    await collect(world.agent.sessions.stream(session_id, second))
+    thread = await reader.thread(session_id)
+    expect("the status after the last turn", thread.status, ThreadStatus.COMPLETED)
+
+    expect("the tools", [each.tool.name for each in (await reader.tools()).tools], ["echo", "hold", "stamp"])
+    spent = (await world.agent.send_task(None, Task.create("spend 3"))).id
+    context = await reader.context(spent)
+    expect("the model call", (context.prepared_sequence > 0, context.step), (True, 3))
+    actions = [(each.kind, each.outcome, each.count) for each in (await reader.evidence(spent)).actions]
+    expect("the tool calls", ("tool.call", "completed", 2) in actions, True)
+    counted = (await world.agent.send_task(None, Task.create("count 3"))).id
+    artifacts = (await reader.artifacts(counted)).artifacts
+    expect("the artifacts", [each.preview for each in artifacts], ["1", "2", "3"])
+    async with expect_refusal(ThreadNotFoundError):
+        await reader.thread(session_id, "unknown")
+    async with expect_refusal(SessionNotFoundError):
+        await reader.session(f"{session_id}-unknown")
+    async with expect_refusal(TaskNotFoundError):
+        await reader.evidence(f"{session_id}-unknown")
+
+
+async def output_of(world: World, task_id: str) -> object:
+    return (await world.agent.get_task(task_id)).get_output()
 
 
 async def read_session(world: World, session_id: str, after: int, end: int) -> list[SessionItem]:
@@ -621,6 +771,8 @@ PROGRAM: dict[str, Callable[[World], Awaitable[None]]] = {
     "typed-call": typed_call,
     "references": references,
     "sessions": sessions,
+    "tasks": tasks,
+    "snapshots": snapshots,
     "unknown-event": unknown_event,
     "unknown-part": unknown_part,
     "unknown-enum": unknown_enum,

@@ -322,6 +322,14 @@ def sessions(_world: World) -> None:
     raise SkipError("the example has no methods for sessions")
 
 
+def tasks(_world: World) -> None:
+    raise SkipError("the example has no methods for the control of tasks")
+
+
+def snapshots(_world: World) -> None:
+    raise SkipError("the example has no methods for snapshots")
+
+
 def expect_watched(registry: v1.RegistryServiceStub, name: str) -> None:
     watch = registry.watch_agents(v1.WatchAgentsRequest(filter=v1.AgentFilter(name=name)))
     first = next(watch)
@@ -607,6 +615,8 @@ PROGRAM: tuple[Callable[[World], None], ...] = (
     typed_call,
     references,
     sessions,
+    tasks,
+    snapshots,
     unknown_event,
     unknown_part,
     unknown_enum,

@@ -59,6 +59,8 @@ var cases = []struct {
 	{"typed-call", typedCall},
 	{"references", references},
 	{"sessions", sessions},
+	{"tasks", tasks},
+	{"snapshots", snapshots},
 	{"unknown-event", unknownEvent},
 	{"unknown-part", unknownPart},
 	{"unknown-enum", unknownEnum},

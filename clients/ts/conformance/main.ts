@@ -36,11 +36,15 @@ import {
   type BudgetSchema,
   FailureCategory,
   InstanceState,
+  LinkKind,
   PolicyEffect,
   type RunEvent,
   RunOptionsSchema,
+  type RuntimeEvent,
   type TaskInput,
   TaskState,
+  TaskStatus,
+  ThreadStatus,
   TurnState,
   type Usage,
 } from "@protolink-grpc/protocol";
@@ -255,6 +259,98 @@ async function sessionUpTo(
     }
   }
   return found;
+}
+
+/** Edits, rolls back, branches, resumes, exports and deletes a session with the turns `first`, `second` and `third`. */
+async function changeSession(agent: Client, sessionId: string): Promise<void> {
+  const { sessions } = agent;
+  await sessions.submit(sessionId, "wait", { turnId: "fourth" });
+  const fifth = await sessions.submit(sessionId, "echo five", { turnId: "fifth" });
+  await sessions.replaceInput(sessionId, "fifth", "echo six");
+  await sessions.interrupt(sessionId);
+  await collected(sessions.stream(sessionId, "fifth"));
+  assert.equal(outputText(await agent.get(fifth.taskId)), "six");
+  for (const reason of ["wrong", "the repetition changes nothing"]) {
+    assert.equal((await sessions.rollBack(sessionId, "fourth", { reason })).rollbackCount, 1);
+  }
+  const { turns } = await sessions.get(sessionId);
+  const rolledBack = turns.filter((turn) => turn.rolledBack).map(({ turnId }) => turnId);
+  assert.deepEqual(rolledBack, ["fourth", "fifth"]);
+  const origin = { fromThreadId: "default", fromTurnId: "second" };
+  const branch = await sessions.startThread(sessionId, origin);
+  assert.deepEqual({ fromThreadId: branch.fromThreadId, fromTurnId: branch.fromTurnId }, origin);
+  const { resumed, openTurns } = await sessions.resume(sessionId);
+  assert.deepEqual([resumed, openTurns], [[], []]);
+
+  const whole = await runtimeEvents(agent, sessionId, 0n);
+  const middle = Math.floor(whole.length / 2);
+  const rest = await runtimeEvents(agent, sessionId, whole[middle - 1]!.sequence);
+  assert.deepEqual(rest, whole.slice(middle));
+  const started = whole.filter(({ type }) => type === "turn.started").map(({ turnId }) => turnId);
+  assert.deepEqual(started.sort(), ["fifth", "first", "fourth", "second", "third"]);
+  assert.equal((await sessions.delete(sessionId)).turnCount, 5n);
+  assert.equal((await refused(sessions.get(sessionId), Code.NotFound)).reason, "SESSION_NOT_FOUND");
+  assert.equal((await refused(agent.get(fifth.taskId), Code.NotFound)).reason, "TASK_NOT_FOUND");
+}
+
+async function runtimeEvents({ sessions }: Client, sessionId: string, after: bigint): Promise<RuntimeEvent[]> {
+  const found: RuntimeEvent[] = [];
+  for await (const event of sessions.runtimeEvents(sessionId, { after, stopAtEnd: true })) {
+    found.push(event);
+  }
+  return found;
+}
+
+/** Pauses a task whose run has not begun, because another task blocks it; retries it after its end. */
+async function pauseAndRetry(agent: Client, other: string): Promise<void> {
+  const { tasks } = agent;
+  const blocker = await tasks.create("wait");
+  await tasks.start(blocker.taskId);
+  const late = tasks.link(blocker.taskId, LinkKind.BLOCKED_BY, other);
+  assert.equal((await refused(late, Code.FailedPrecondition)).reason, "TASK_STARTED");
+  const links = [{ kind: LinkKind.BLOCKED_BY, target: blocker.taskId }];
+  const { taskId } = await tasks.create("echo later", { links });
+  await tasks.start(taskId);
+  await tasks.pause(taskId, { reason: "lunch" });
+  await agent.cancel(blocker.taskId, "enough");
+  for await (const { eventType } of agent.subscribe(taskId)) {
+    if (eventType === "task.paused") {
+      break;
+    }
+  }
+  const paused = await tasks.get(taskId);
+  assert.deepEqual([paused.status, paused.statusReason], [TaskStatus.PAUSED, "lunch"]);
+  await tasks.resume(taskId);
+  await collected(agent.subscribe(taskId));
+  const { sequence } = await tasks.get(taskId);
+  await tasks.retry(taskId, { reason: "again" });
+  const again = await all(agent.subscribe(taskId, { after: sequence }));
+  assert.ok(again.at(-1)?.last, "the retry has not ended");
+  const { status, retryCount, attemptCount } = await tasks.get(taskId);
+  assert.deepEqual([status, retryCount, attemptCount], [TaskStatus.COMPLETED, 1, 2]);
+}
+
+/** Starts, reports, completes and fails tasks whose work is done outside of the agent. */
+async function workOutside({ tasks }: Client): Promise<void> {
+  const { taskId } = await tasks.create("by hand");
+  const started = await tasks.start(taskId, { external: true });
+  assert.deepEqual([started.external, started.state], [true, TaskState.WORKING]);
+  const { progress } = await tasks.reportProgress(taskId, { progress: 50, message: "half" });
+  assert.deepEqual([progress?.progress, progress?.message], [50, "half"]);
+  const evidence = [taskId, LinkKind.EVIDENCE, "https://example.com/report"] as const;
+  const { links } = await tasks.link(...evidence, { reason: "the report" });
+  assert.deepEqual(
+    links.map(({ link }) => [taskId, link?.kind, link?.target]),
+    [evidence],
+  );
+  assert.equal((await tasks.unlink(...evidence)).links.length, 0);
+  const done = await tasks.complete(taskId, { message: "done" });
+  assert.deepEqual([done.status, done.messageCount], [TaskStatus.COMPLETED, 2]);
+  assert.equal((await refused(tasks.fail(taskId, "too late"), Code.FailedPrecondition)).reason, "TASK_FINISHED");
+  const broken = await tasks.create("by hand");
+  await tasks.start(broken.taskId, { external: true });
+  const { status, failure } = await tasks.fail(broken.taskId, "broken");
+  assert.deepEqual([status, failure?.message], [TaskStatus.FAILED, "broken"]);
 }
 
 const COUNTED = Array.from({ length: 100 }, (_, index) => String(index + 1));
@@ -537,6 +633,82 @@ const CASES: Record<string, (stage: Stage) => Promise<void>> = {
       "TURN_NOT_QUEUED",
     );
     assert.equal((await refused(sessions.get(`${sessionId}-unknown`), Code.NotFound)).reason, "SESSION_NOT_FOUND");
+    await changeSession(agent, sessionId);
+  },
+
+  async tasks({ agent }) {
+    const { tasks } = agent;
+    const of = word();
+    const first = await tasks.create(`echo ${of}`, { description: { title: "First" } });
+    const links = [{ kind: LinkKind.BLOCKED_BY, target: first.taskId }];
+    const second = await tasks.create("echo second", { links });
+    assert.deepEqual([first.status, second.status], [TaskStatus.DRAFT, TaskStatus.DRAFT]);
+    assert.equal((await tasks.start(second.taskId)).status, TaskStatus.BLOCKED);
+    const cycle = tasks.link(first.taskId, LinkKind.BLOCKED_BY, second.taskId);
+    assert.equal((await refused(cycle, Code.FailedPrecondition)).reason, "LINK_CYCLE");
+    const changes = { description: { title: "The first" }, metadata: { word: of } };
+    const { description, metadataJson } = await tasks.update(first.taskId, changes);
+    assert.deepEqual([description?.title, JSON.parse(metadataJson)], ["The first", { word: of }]);
+    const drafts = new Set<string>();
+    for await (const { taskId } of tasks.list({ statuses: [TaskStatus.DRAFT] })) {
+      drafts.add(taskId);
+    }
+    assert.deepEqual([drafts.has(first.taskId), drafts.has(second.taskId)], [true, false]);
+    await tasks.start(first.taskId);
+    await collected(agent.subscribe(second.taskId));
+    assert.equal(outputText(await agent.get(first.taskId)), of);
+    assert.equal(outputText(await agent.get(second.taskId)), "second");
+    await pauseAndRetry(agent, first.taskId);
+    await workOutside(agent);
+    assert.equal((await refused(tasks.get(randomUUID()), Code.NotFound)).reason, "TASK_NOT_FOUND");
+  },
+
+  async snapshots({ agent }) {
+    const { sessions, snapshots } = agent;
+    const sessionId = `chat-${randomUUID()}`;
+    await sessions.submit(sessionId, "wait", { turnId: "first" });
+    await sessions.submit(sessionId, "echo second", { turnId: "second" });
+    const { session } = await snapshots.session(sessionId);
+    const { position, status } = await snapshots.thread(sessionId);
+    assert.deepEqual(
+      session?.openTurns.map(({ turnId }) => turnId),
+      ["first", "second"],
+    );
+    assert.deepEqual([position, status], [session?.position, ThreadStatus.RUNNING]);
+    const { queuedTurns } = await snapshots.queue(sessionId);
+    assert.deepEqual(
+      queuedTurns.map(({ turn, place, preview }) => [turn?.turnId, place, preview]),
+      [["second", 1, "echo second"]],
+    );
+    await sessions.interrupt(sessionId);
+    await collected(sessions.stream(sessionId, "second"));
+    assert.equal((await snapshots.thread(sessionId)).status, ThreadStatus.COMPLETED);
+
+    const { tools } = await snapshots.tools();
+    assert.deepEqual(
+      tools.map(({ tool }) => tool?.name),
+      ["echo", "hold", "stamp"],
+    );
+    const spent = (await agent.send("spend 3")).id;
+    const { preparedSequence, step } = await snapshots.context(spent);
+    assert.ok(preparedSequence > 0n);
+    assert.equal(step, 3);
+    const { actions } = await snapshots.evidence(spent);
+    const calls = actions.filter(({ kind, outcome }) => kind === "tool.call" && outcome === ActionOutcome.COMPLETED);
+    assert.deepEqual(
+      calls.map(({ count }) => count),
+      [2n],
+    );
+    const { artifacts } = await snapshots.artifacts((await agent.send("count 3")).id);
+    assert.deepEqual(
+      artifacts.map(({ preview }) => preview),
+      ["1", "2", "3"],
+    );
+    const unknown = `${sessionId}-unknown`;
+    const thread = snapshots.thread(sessionId, { threadId: "unknown" });
+    assert.equal((await refused(thread, Code.NotFound)).reason, "THREAD_NOT_FOUND");
+    assert.equal((await refused(snapshots.session(unknown), Code.NotFound)).reason, "SESSION_NOT_FOUND");
+    assert.equal((await refused(snapshots.evidence(unknown), Code.NotFound)).reason, "TASK_NOT_FOUND");
   },
 
   async "unknown-event"({ agent }) {

@@ -5,6 +5,8 @@
 mod cases;
 mod faults;
 mod sessions;
+mod snapshots;
+mod tasks;
 mod typed;
 mod vectors;
 
@@ -104,6 +106,8 @@ async fn main() -> ExitCode {
     passed &= outcome("typed-call", typed::call(&world.calculator)).await;
     passed &= outcome("references", cases::references(world)).await;
     passed &= outcome("sessions", sessions::sessions(world)).await;
+    passed &= outcome("tasks", tasks::tasks(world)).await;
+    passed &= outcome("snapshots", snapshots::snapshots(world)).await;
     passed &= outcome("unknown-event", cases::unknown_event(world)).await;
     passed &= outcome("unknown-part", cases::unknown_part(world)).await;
     passed &= outcome("unknown-enum", cases::unknown_enum(world)).await;

@@ -515,8 +515,8 @@ public final class ProtolinkClient implements AutoCloseable {
   }
 
   /** The control of the caller's tasks: drafts, links, pauses, retries, and work outside. */
-  public TaskControl tasks() {
-    return new TaskControl(connection);
+  public TaskCalls tasks() {
+    return new TaskCalls(connection);
   }
 
   /** What the caller's sessions, threads and tasks are now. */

@@ -26,7 +26,7 @@ import io.github.protolink_grpc.v1.ToolInventorySnapshot;
 /**
  * What the sessions, threads and tasks of the caller are now: {@link ProtolinkClient#snapshots}.
  * Each snapshot names the position or sequence that it reflects: a stream that starts there misses
- * nothing. A part without a value is in its gaps. {@link TaskControl#get} returns the snapshot of a
+ * nothing. A part without a value is in its gaps. {@link TaskCalls#get} returns the snapshot of a
  * task.
  *
  * <p>Every method throws {@link ProtolinkException}, and repeats calls as {@link ProtolinkClient}

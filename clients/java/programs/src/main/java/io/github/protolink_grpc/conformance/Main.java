@@ -124,6 +124,8 @@ final class Main {
     cases.put("typed-call", new TypedCase());
     cases.put("references", this::references);
     cases.put("sessions", new SessionCase(agent));
+    cases.put("tasks", new TaskCase(agent));
+    cases.put("snapshots", new SnapshotCase(agent));
     cases.put("unknown-event", this::unknownEvent);
     cases.put("unknown-part", this::unknownPart);
     cases.put("unknown-enum", this::unknownEnum);

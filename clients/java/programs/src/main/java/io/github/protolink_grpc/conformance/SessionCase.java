@@ -1,5 +1,6 @@
 package io.github.protolink_grpc.conformance;
 
+import static io.github.protolink_grpc.conformance.Checks.collected;
 import static io.github.protolink_grpc.conformance.Checks.expect;
 import static io.github.protolink_grpc.conformance.Checks.expectCounted;
 import static io.github.protolink_grpc.conformance.Checks.expectWhole;
@@ -16,10 +17,15 @@ import io.github.protolink_grpc.client.Sessions;
 import io.github.protolink_grpc.v1.GetSessionResponse;
 import io.github.protolink_grpc.v1.Message;
 import io.github.protolink_grpc.v1.Part;
+import io.github.protolink_grpc.v1.ResumeThreadResponse;
 import io.github.protolink_grpc.v1.RunEvent;
+import io.github.protolink_grpc.v1.RuntimeEvent;
+import io.github.protolink_grpc.v1.StartThreadRequest;
+import io.github.protolink_grpc.v1.StreamRuntimeEventsRequest;
 import io.github.protolink_grpc.v1.SubmitTurnRequest;
 import io.github.protolink_grpc.v1.TaskInput;
 import io.github.protolink_grpc.v1.TaskState;
+import io.github.protolink_grpc.v1.Thread;
 import io.github.protolink_grpc.v1.Turn;
 import io.github.protolink_grpc.v1.TurnState;
 import java.util.ArrayList;
@@ -80,6 +86,71 @@ final class SessionCase implements Main.Case {
     expect("the reason", late, Reason.TURN_NOT_QUEUED);
     String unknown = refused(() -> sessions.get(sessionId + "-unknown")).reason();
     expect("the reason", unknown, Reason.SESSION_NOT_FOUND);
+    change();
+  }
+
+  /** Edits, rolls back, branches, resumes, exports and deletes the session. */
+  private void change() {
+    submit("fourth", "wait");
+    Turn fifth = submit("fifth", "echo five");
+    sessions.replaceInput(sessionId, "fifth", "echo six");
+    sessions.interrupt(sessionId, "");
+    collected(sessions.stream(sessionId, "fifth"));
+    expect("the replaced input", output(agent.get(fifth.getTaskId())), "six");
+    for (int attempt = 1; attempt <= 2; attempt++) { // the repetition changes nothing
+      int count = sessions.rollBack(sessionId, "fourth", "wrong").getRollbackCount();
+      expect("the number of rollbacks", count, 1);
+    }
+    List<Turn> rolledBack =
+        sessions.get(sessionId).getTurnsList().stream().filter(Turn::getRolledBack).toList();
+    expect("the turns that are rolled back", ids(rolledBack), List.of("fourth", "fifth"));
+    Thread branch =
+        sessions.startThread(
+            StartThreadRequest.newBuilder()
+                .setSessionId(sessionId)
+                .setFromThreadId("default")
+                .setFromTurnId("second")
+                .build());
+    String origin = branch.getFromThreadId() + " " + branch.getFromTurnId();
+    expect("the branch", origin, "default second");
+    expect("the open turns", sessions.resume(sessionId), ResumeThreadResponse.getDefaultInstance());
+    readRuntimeEvents();
+    expect("the deleted turns", sessions.delete(sessionId).getTurnCount(), 5L);
+    String deleted = refused(() -> sessions.get(sessionId)).reason();
+    expect("the reason", deleted, Reason.SESSION_NOT_FOUND);
+    String gone = refused(() -> agent.get(fifth.getTaskId())).reason();
+    expect("the reason", gone, Reason.TASK_NOT_FOUND);
+  }
+
+  /** Reads the session as events of the Agent Runtime contract: all, and the second half. */
+  private void readRuntimeEvents() {
+    List<RuntimeEvent> whole = runtimeEvents(0);
+    int middle = whole.size() / 2;
+    List<RuntimeEvent> rest = runtimeEvents(whole.get(middle - 1).getSequence());
+    boolean isExact = rest.equals(whole.subList(middle, whole.size()));
+    expect("whether the rest of the runtime events is exact", isExact, true);
+    List<String> started =
+        whole.stream()
+            .filter(event -> event.getType().equals("turn.started"))
+            .map(RuntimeEvent::getTurnId)
+            .sorted()
+            .toList();
+    List<String> all = List.of("fifth", "first", "fourth", "second", "third");
+    expect("the started turns", started, all);
+  }
+
+  private List<RuntimeEvent> runtimeEvents(long after) {
+    List<RuntimeEvent> events = new ArrayList<>();
+    StreamRuntimeEventsRequest request =
+        StreamRuntimeEventsRequest.newBuilder()
+            .setSessionId(sessionId)
+            .setAfterSequence(after)
+            .setStopAtEnd(true)
+            .build();
+    try (ResumingStream<RuntimeEvent> stream = sessions.runtimeEvents(request)) {
+      stream.forEachRemaining(events::add);
+    }
+    return events;
   }
 
   private Turn submit(String turnId, String text) {

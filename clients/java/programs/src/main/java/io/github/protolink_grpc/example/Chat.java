@@ -22,8 +22,8 @@ import java.util.stream.Collectors;
  * serve} prints the URL of an agent, among others.
  *
  * <p>{@code /stop} interrupts the active turn, {@code /clear} also removes those that wait. That
- * agent understands {@code echo TEXT}, {@code wait} and {@code ask QUESTION}. Started again with the
- * same session, it shows the conversation so far, and continues it.
+ * agent understands {@code echo TEXT}, {@code wait} and {@code ask QUESTION}. Started again with
+ * the same session, it shows the conversation so far, and continues it.
  */
 final class Chat {
 
@@ -41,10 +41,9 @@ final class Chat {
 
   private static void chat(Sessions sessions, String given)
       throws IOException, InterruptedException {
-    String sessionId =
-        sessions
-            .create(CreateSessionRequest.newBuilder().setSessionId(given).setTitle("A chat").build())
-            .getSessionId();
+    CreateSessionRequest request =
+        CreateSessionRequest.newBuilder().setSessionId(given).setTitle("A chat").build();
+    String sessionId = sessions.create(request).getSessionId();
     System.out.println("session " + sessionId);
     Thread shower;
     try (ResumingStream<SessionItem> items = sessions.subscribe(sessionId)) {

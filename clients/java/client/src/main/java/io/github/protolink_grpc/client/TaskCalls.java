@@ -45,11 +45,11 @@ import java.util.stream.Stream;
  * caller has no such task, and repeats calls as {@link ProtolinkClient} does. Agents of other
  * systems have no task control: {@link Reason#UNIMPLEMENTED}.
  */
-public final class TaskControl {
+public final class TaskCalls {
 
   private final Connection connection;
 
-  TaskControl(Connection connection) {
+  TaskCalls(Connection connection) {
     this.connection = connection;
   }
 

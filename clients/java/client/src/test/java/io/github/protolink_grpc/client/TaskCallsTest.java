@@ -44,7 +44,7 @@ import java.util.Collections;
 import java.util.List;
 import org.junit.jupiter.api.Test;
 
-class TaskControlTest {
+class TaskCallsTest {
 
   /** An agent whose methods return empty snapshots, and whose first answers get lost. */
   private static final class Host {
@@ -98,7 +98,7 @@ class TaskControlTest {
         TaskLink.newBuilder().setKind(LinkKind.LINK_KIND_BLOCKED_BY).setTarget("b").build();
     try (Served served = Served.of(host.of(TaskControlServiceGrpc.getServiceDescriptor()));
         ProtolinkClient client = ProtolinkClient.connect(served.url())) {
-      TaskControl tasks = client.tasks();
+      TaskCalls tasks = client.tasks();
       tasks.update(update);
       tasks.start("a");
       tasks.startExternal("a");
