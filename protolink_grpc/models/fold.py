@@ -74,6 +74,7 @@ class TaskControls:
         is_external: The work is done outside of the agent.
         pause: The request for a pause that has not ended; None if there is none.
         is_paused: The run waits because of it.
+        resumed_at: Sequence of the event that ended the latest pause of a run; 0 if there was none.
         retries: Number of retries.
         retried_at: Sequences of the retries, oldest first.
     """
@@ -84,6 +85,7 @@ class TaskControls:
     is_external: bool = False
     pause: TaskPauseRequested | None = None
     is_paused: bool = False
+    resumed_at: int = 0
     retries: int = 0
     retried_at: list[int] = field(default_factory=list)
 
@@ -412,6 +414,12 @@ class TaskFold:
         """Whether the run waits because of a pause."""
         return self.controls is not None and self.controls.is_paused
 
+    @property
+    def rests_in_pause(self) -> bool:
+        """Whether the run is paused, or was when the latest event resumed it: it has written nothing since."""
+        controls = self.controls
+        return controls is not None and (controls.is_paused or controls.resumed_at == self.sequence)
+
     def _request_pause(self, payload: TaskPauseRequested) -> None:
         self.set_controls().pause = payload
 
@@ -420,6 +428,7 @@ class TaskFold:
 
     def _end_pause(self, payload: TaskResumed) -> None:
         controls = self.set_controls()
+        controls.resumed_at = self.sequence if controls.is_paused else 0
         controls.pause, controls.is_paused = None, False
 
     def _retry(self, payload: TaskRetried) -> None:

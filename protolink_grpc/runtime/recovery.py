@@ -181,7 +181,7 @@ class OrphanRecovery:
         fold, cancellation = live.fold, live.fold.cancel_requested
         if cancellation is not None:
             await live.record([canceled_status(fold.state, cancellation)], claim=True)
-        elif not (self._resumes(fold) or fold.state is TaskState.SUBMITTED or fold.suspended or fold.is_paused):
+        elif not (self._resumes(fold) or fold.state is TaskState.SUBMITTED or fold.suspended or fold.rests_in_pause):
             await self._fail(live, "the process that worked on this task ended before the task was done")
         elif not head.worker:
             # An orderly stop left the task, so the run did not crash its process.

@@ -185,3 +185,20 @@ async def test_a_task_is_paused_and_resumed_by_a_process_that_does_not_run_it(la
     await other.tasks.resume(task.id)
     await ended(client, task.id)
     assert world.steps == ["first", "second"]
+
+
+async def test_a_resume_between_the_death_of_a_process_and_the_recovery_of_its_task_is_not_lost(
+    launch: Launch, tmp_path: Path
+) -> None:
+    world = World(launch, tmp_path, "handler")
+    (program, client), (_, other) = await world.begin(), await world.begin()
+    task_id = (await client.submit_task(None, Task.create("go"))).id
+    await until(client, task_id, "action.started")
+    await client.tasks.pause(task_id)
+    world.gate.touch()
+    await until(client, task_id, "task.paused")
+    program.signal(signal.SIGKILL)
+    await other.tasks.resume(task_id)
+    await ended(other, task_id)
+    assert (await other.get_task(task_id)).state is TaskState.COMPLETED
+    assert world.steps == ["first", "second"]
