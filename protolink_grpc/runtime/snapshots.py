@@ -65,6 +65,12 @@ ARTIFACT_HEADS: Final = 20
 ARTIFACT_LOGS: Final = 5
 """Maximum number of the newest tasks whose heads, and whose logs, are read for the artifacts of a session."""
 
+TASK_ARTIFACTS_BYTES: Final = 2 << 20
+"""Maximum size of the artifacts of a task."""
+
+ARTIFACT_BYTES: Final = 256
+"""Approximate encoded size of an artifact without its name, URI and preview."""
+
 PREVIEW_CHARS: Final = 200
 
 ATTEMPTS: Final = 5
@@ -194,6 +200,17 @@ def _within_bytes(tasks: Iterable[TaskSnapshot]) -> Iterator[TaskSnapshot]:
         if size > LIST_BYTES:
             return
         yield task
+
+
+def _artifacts_within(max_bytes: int, task_id: str, artifacts: Iterable[Artifact]) -> Iterator[ArtifactSummary]:
+    """Yield summaries of the first artifacts that are within a size: the URI of an artifact may have its whole content."""
+    size = 0
+    for each in artifacts:
+        summary = artifact_summary(task_id, each)
+        size += ARTIFACT_BYTES + 4 * len(summary.name + summary.uri + summary.preview)
+        if size > max_bytes:
+            return
+        yield summary
 
 
 # -- The service -----------------------------------------------------------------------------------------------------------
@@ -407,7 +424,8 @@ class SnapshotService:
                 if head.artifacts:
                     logs += 1
                     fold = await self._read_task(task_id, principal)
-                    found += [artifact_summary(task_id, each) for each in fold.artifacts[: -SESSION_ARTIFACTS - 1 : -1]]
+                    newest = fold.artifacts[: -SESSION_ARTIFACTS - 1 : -1]
+                    found += _artifacts_within(LIST_BYTES // ARTIFACT_LOGS, task_id, newest)
             except TaskNotFoundError:  # a memory store has dropped it
                 continue
         return found[:SESSION_ARTIFACTS], ()
@@ -427,12 +445,13 @@ class SnapshotService:
     async def artifacts(self, principal: str, task_id: str) -> ArtifactsSnapshot:
         """Return the artifacts of a task. Raises TaskNotFoundError."""
         fold = await self._read_task(task_id, principal)
-        kept = fold.artifacts[-TASK_ARTIFACTS:]
-        gaps = tuple(_NO_ARTIFACT_CHECKS)
+        newest = _artifacts_within(TASK_ARTIFACTS_BYTES, task_id, fold.artifacts[: -TASK_ARTIFACTS - 1 : -1])
+        kept = tuple(newest)[::-1]
+        gaps = _NO_ARTIFACT_CHECKS
         if len(kept) < fold.artifact_count:
             what = f"{fold.artifact_count - len(kept)} older artifacts are left out"
             gaps = (Gap("artifacts", Availability.UNKNOWN, what), *gaps)
-        return ArtifactsSnapshot(task_id, fold.sequence, tuple(artifact_summary(task_id, each) for each in kept), gaps)
+        return ArtifactsSnapshot(task_id, fold.sequence, kept, gaps)
 
     async def evidence(self, principal: str, task_id: str) -> EvidenceSnapshot:
         """Return what the log of a task proves. Raises TaskNotFoundError."""

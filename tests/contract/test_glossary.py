@@ -5,7 +5,21 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 WORDS = {
-    *("task", "run", "turn", "event", "log", "fold", "sequence", "session", "principal", "lease", "worker", "epoch"),
+    *(
+        "task",
+        "run",
+        "turn",
+        "event",
+        "log",
+        "fold",
+        "sequence",
+        "session",
+        "snapshot",
+        "principal",
+        "lease",
+        "worker",
+        "epoch",
+    ),
     *("action", "gate", "policy", "approval", "delta", "watch", "budget", "journal", "frame"),
     *("thread", "held", "position", "entry", "hook", "context policy", "case", "sample", "scorer"),
 }

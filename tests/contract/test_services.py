@@ -9,16 +9,20 @@ from plgrpc.v1 import (
     control_service_pb2_grpc,
     registry_service_pb2,
     registry_service_pb2_grpc,
+    snapshot_service_pb2,
+    snapshot_service_pb2_grpc,
 )
 
 from protolink_grpc.edges.grpc.agent_servicer import AgentServicer
 from protolink_grpc.edges.grpc.control_servicer import ControlServicer
 from protolink_grpc.edges.grpc.registry_servicer import RegistryServicer
+from protolink_grpc.edges.grpc.snapshot_servicer import SnapshotServicer
 
 SERVICES = [
     (agent_service_pb2.DESCRIPTOR, AgentServicer, agent_service_pb2_grpc.AgentServiceServicer),
     (control_service_pb2.DESCRIPTOR, ControlServicer, control_service_pb2_grpc.ControlServiceServicer),
     (registry_service_pb2.DESCRIPTOR, RegistryServicer, registry_service_pb2_grpc.RegistryServiceServicer),
+    (snapshot_service_pb2.DESCRIPTOR, SnapshotServicer, snapshot_service_pb2_grpc.SnapshotServiceServicer),
 ]
 METHODS = [
     pytest.param(method.name, servicer, generated, id=method.full_name)

@@ -275,6 +275,35 @@ def test_an_effect_that_depends_on_the_call_is_unset_and_a_gap() -> None:
     assert [(each.part, each.availability) for each in found.gaps] == [("tools.effect", Availability.UNKNOWN)]
 
 
+def test_an_inventory_that_is_too_large_has_a_gap() -> None:
+    box = Toolbox()
+    for number in range(4):
+        box.add(Tool.from_callable(work, name=f"tool{number}", description="x" * 700_000))
+    found = tool_inventory(box, None, "ann", frozenset())
+    assert [each.tool.name for each in found.tools] == ["tool0", "tool1"]
+    assert [each.part for each in found.gaps] == ["tools"]
+
+
+async def test_artifacts_whose_uris_have_their_content_are_left_out_beyond_a_size() -> None:
+    async def draw(task: Task, run: Run) -> Task:
+        for number in range(8):
+            task.artifacts.append(Artifact(name=str(number), uri=f"data:,{'x' * 100_000}"))
+        return task.complete("done")
+
+    service = TaskService("desk", MemoryStore(), draw)
+    await service.start()
+    try:
+        made = await service.sessions.submit(Submission.of(Task.create("draw")), "ann", "s")
+        async for _ in service.sessions.stream("ann", "s", made.turn_id):
+            pass
+        found = await service.snapshots.artifacts("ann", made.task_id)
+        assert found.artifacts[-1].name == "7"
+        assert 1 <= len(found.artifacts) < 8
+        assert "artifacts" in [each.part for each in found.gaps]
+    finally:
+        await service.stop(grace_s=0)
+
+
 def test_a_rule_with_scopes_allows_only_callers_that_have_them() -> None:
     box = Toolbox()
     box.add(Tool.from_callable(work, name="pay", capabilities=["pay"]))

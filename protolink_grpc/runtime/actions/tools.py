@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from itertools import count
-from typing import Any
+from typing import Any, Final
 
 from protolink_grpc.errors import (
     InvalidArgumentError,
@@ -22,7 +22,7 @@ from protolink_grpc.models.conversation import LLMMessage
 from protolink_grpc.models.ended_task import ended_error
 from protolink_grpc.models.events import RunEvent, TaskProgress
 from protolink_grpc.models.fold import TaskFold
-from protolink_grpc.models.json_value import normalize, plain
+from protolink_grpc.models.json_value import normalize, plain, to_json
 from protolink_grpc.models.message import Message
 from protolink_grpc.models.part import Part, ToolCall, ToolOutput
 from protolink_grpc.models.snapshot import Availability, Gap, ToolInventoryEntry, ToolInventorySnapshot
@@ -233,21 +233,32 @@ async def _build_action(
     return action, checked
 
 
+INVENTORY_BYTES: Final = 2 << 20
+"""Maximum size of an inventory. gRPC receives 4 MiB per message by default; ListTools has pages."""
+
+
 def tool_inventory(
     toolbox: Toolbox, policy: Policy | None, principal: str, scopes: frozenset[str]
 ) -> ToolInventorySnapshot:
     """Return the tools of an agent, with the effect of its policy for a caller."""
     context = RunContext(principal=principal, scopes=tuple(sorted(scopes)))
     entries: list[ToolInventoryEntry] = []
+    gaps: list[Gap] = []
+    size = 0
     for description in toolbox.describe():
         tool = toolbox.get(description.name)
+        size += len(to_json(description.to_dict()))
+        if entries and size > INVENTORY_BYTES:
+            left = f"the inventory is too large: {len(toolbox) - len(entries)} tools are left out"
+            gaps.append(Gap("tools", Availability.UNKNOWN, left))
+            break
         effect = static_effect(policy, tool.capabilities, context)
         if tool.action_builder is not None and effect is not PolicyEffect.DENY:
             effect = None  # the builder may add capabilities
         entries.append(ToolInventoryEntry(replace(description, effect=effect), tool.runtime_owner))
-    depends = any(each.tool.effect is None for each in entries)
-    gap = Gap("tools.effect", Availability.UNKNOWN, "the policy decides when a tool is called")
-    return ToolInventorySnapshot(utc_now(), tuple(entries), (gap,) if depends else ())
+    if any(each.tool.effect is None for each in entries):
+        gaps.append(Gap("tools.effect", Availability.UNKNOWN, "the policy decides when a tool is called"))
+    return ToolInventorySnapshot(utc_now(), tuple(entries), tuple(gaps))
 
 
 TOOL_TASK = "plgrpc.tool_call"
