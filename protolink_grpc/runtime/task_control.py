@@ -221,6 +221,8 @@ class TaskControl:
     ) -> TaskSnapshot:
         """Add a progress report to a task that has not ended, whoever works on it.
 
+        The report begins work outside of the agent that waited for other tasks when it was started.
+
         Raises:
             InvalidArgumentError: The report is invalid, or the request id belongs to another task; names the field.
             TaskNotFoundError: The principal has no such task.
@@ -228,14 +230,32 @@ class TaskControl:
         """
         report.check()
         check_length(report.message, MAX_REASON_CHARS, "message")
-        return await self._change(task_id, principal, lambda _: Step([report], exact=False), request_id)
+        blocked = _waits_outside((await self._find(task_id, principal)).fold) and await self._store.view(
+            lambda records: rows.is_blocked(records, task_id)
+        )
+
+        def decide(live: LiveTask) -> Step | None:
+            if blocked or not _waits_outside(live.fold):
+                return Step([report], exact=False)
+            return Step([_external_start(live.fold, principal), report], new_run_id())
+
+        return await self._change(task_id, principal, decide, request_id)
 
     # -- the end of work outside of the agent ----------------------------------------------------------------------------
 
     async def complete(
-        self, task_id: str, principal: str, messages: Sequence[Message] = (), artifacts: Sequence[Artifact] = ()
+        self,
+        task_id: str,
+        principal: str,
+        messages: Sequence[Message] = (),
+        artifacts: Sequence[Artifact] = (),
+        *,
+        encoded: tuple[bytes, ...] = (),
     ) -> TaskSnapshot:
         """End a task with success, after adding messages and artifacts. A completed task is returned unchanged.
+
+        Args:
+            encoded: The messages as bytes, if the edge has them; see `TaskSubmitted`.
 
         Raises:
             TaskNotFoundError: The principal has no such task.
@@ -245,7 +265,8 @@ class TaskControl:
 
         def result(fold: TaskFold) -> list[Fact]:
             new = tuple(each for each in messages if each.id not in fold.message_ids)
-            facts: list[Fact] = [TaskMessagesAdded(new)] if new else []
+            kept = encoded if len(new) == len(encoded) else ()
+            facts: list[Fact] = [TaskMessagesAdded(new, encoded=kept)] if new else []
             return facts + [TaskArtifactUpdated(each) for each in artifacts]
 
         return await self._finish(task_id, principal, TaskState.COMPLETED, result)
@@ -531,6 +552,11 @@ def _external_start(fold: TaskFold, principal: str) -> TaskStatusChanged:
     return TaskStatusChanged(
         fold.state, TaskState.WORKING, attempt=fold.attempt + 1, cause="external", worker=Worker(name)
     )
+
+
+def _waits_outside(fold: TaskFold) -> bool:
+    """Whether work outside of the agent was started and has not begun."""
+    return fold.state is TaskState.SUBMITTED and fold.controls is not None and fold.controls.is_external
 
 
 def _links_of(fold: TaskFold) -> dict[tuple[LinkKind, str], TaskLink]:

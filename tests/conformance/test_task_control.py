@@ -378,8 +378,11 @@ async def test_external_work_waits_for_its_blockers(world: World) -> None:
     one = await world.tasks.create("one")
     two = await world.tasks.create("two", links=[blocked_by(one)])
     assert (await world.tasks.start(two.task_id, external=True)).status is TaskStatus.BLOCKED
+    assert (await world.tasks.report_progress(two.task_id, 0)).status is TaskStatus.BLOCKED
     await world.tasks.complete(one.task_id)
     assert await world.status(two) is TaskStatus.ACCEPTED
+    begun = await world.tasks.report_progress(two.task_id, 1)
+    assert (begun.status, [each.cause for each in begun.attempts]) == (TaskStatus.RUNNING, ["external"])
     assert (await world.tasks.complete(two.task_id)).status is TaskStatus.COMPLETED
     assert world.agent.began == []
 

@@ -8,7 +8,9 @@ from plgrpc.v1 import task_control_service_pb2 as pb
 from protolink_grpc.edges.grpc import convert
 from protolink_grpc.edges.grpc.call import Context, caller, caller_scopes
 from protolink_grpc.errors import InvalidArgumentError
+from protolink_grpc.models.artifact import Artifact
 from protolink_grpc.models.events import TaskProgress
+from protolink_grpc.models.message import Message
 from protolink_grpc.net.page_tokens import PAGE_BYTES, cursor_from_token, page_size_of, token_from_cursor
 from protolink_grpc.runtime.admission import Submission
 from protolink_grpc.runtime.service import TaskService
@@ -78,10 +80,10 @@ class TaskControlServicer(task_control_service_pb2_grpc.TaskControlServiceServic
         return pb.RetryTaskResponse(snapshot=TASK_SNAPSHOT.to_pb(snapshot))
 
     async def CompleteTask(self, request: pb.CompleteTaskRequest, context: Context) -> pb.CompleteTaskResponse:
-        messages, _ = encoded_messages_from_pb(request.messages, "messages")
-        artifacts = artifacts_from_pb(request.artifacts, "artifacts")
+        read = _read_result
+        messages, encoded, artifacts = read(request) if is_small(request) else await run_in_thread(read, request)
         task_id = convert.require_id(request.task_id, "task_id")
-        snapshot = await self._control.complete(task_id, caller(), messages, artifacts)
+        snapshot = await self._control.complete(task_id, caller(), messages, artifacts, encoded=encoded)
         return pb.CompleteTaskResponse(snapshot=TASK_SNAPSHOT.to_pb(snapshot))
 
     async def FailTask(self, request: pb.FailTaskRequest, context: Context) -> pb.FailTaskResponse:
@@ -125,6 +127,12 @@ class TaskControlServicer(task_control_service_pb2_grpc.TaskControlServiceServic
                 break
             response.snapshots.append(message)
         return response
+
+
+def _read_result(request: pb.CompleteTaskRequest) -> tuple[list[Message], tuple[bytes, ...], list[Artifact]]:
+    """Return the messages of a result, as values and as bytes, and its artifacts."""
+    messages, encoded = encoded_messages_from_pb(request.messages, "messages")
+    return messages, encoded, artifacts_from_pb(request.artifacts, "artifacts")
 
 
 async def _read_submission(request: pb.CreateTaskRequest) -> Submission:
