@@ -35,6 +35,7 @@ from protolink_grpc.models.events import (
     LlmStep,
     RunEvent,
     TaskArtifactUpdated,
+    TaskInputReplaced,
     TaskMessagesAdded,
     TaskPaused,
     TaskResumed,
@@ -170,6 +171,8 @@ class Journal:
                 self._publish([*task.messages, *task.artifacts])
             case TaskMessagesAdded(messages=messages):
                 self._publish(messages)
+            case TaskInputReplaced(messages=messages):
+                self._replace_input(messages)
             case TaskArtifactUpdated(artifact=artifact):
                 self._publish([artifact])
             case ApprovalRequired(request=request):
@@ -198,6 +201,11 @@ class Journal:
                 self._opening.messages.append(each)
             else:
                 self._opening.artifacts.append(each)
+
+    def _replace_input(self, messages: Iterable[Message]) -> None:
+        """Replace the messages of the turn, which has not begun."""
+        if self._opening is not None:
+            self._opening.messages = list(messages)
 
     def _take_call(self, event: RunEvent) -> None:
         """Apply events of model calls. An interrupted step is repeated and counts as one step."""

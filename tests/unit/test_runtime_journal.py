@@ -32,6 +32,7 @@ from protolink_grpc.models.events import (
     LlmCallStarted,
     RunEvent,
     TaskArtifactUpdated,
+    TaskInputReplaced,
     TaskMessagesAdded,
     TaskPaused,
     TaskProgress,
@@ -135,6 +136,13 @@ def test_actions_side_by_side_keep_their_facts_apart() -> None:
 def test_facts_about_an_action_that_was_never_requested_are_left_out() -> None:
     journal = read(begins(1), of("x", ActionStarted("tool.call", "x")), question("r1", "x"), answer("r1"))
     assert journal.actions == {}
+
+
+def test_the_input_of_a_turn_is_the_one_that_replaced_it_in_the_queue() -> None:
+    better = Message.user("better")
+    journal = read(SUBMITTED, TaskInputReplaced((better,), "ann"), begins(1))
+    assert journal.item is not None
+    assert (journal.item.id, journal.made) == (better.id, set())
 
 
 def test_an_action_of_a_detached_place_has_no_position_to_be_found_by() -> None:
