@@ -306,13 +306,22 @@ class SessionLog:
             raise InvalidArgumentError("has not started; remove it from the queue instead", field="turn_id")
         thread_id = known.thread_id
         (turn,) = mark_rolled_back(self._records, self.head, [turn_of(known)])
+        opened = [turn_of(each) for each in self._in_thread(thread_id) if each.position >= known.position]
         if turn.rolled_back:
             row, count = self._records.get(THREADS, self.head.number, thread_id), 0
+            # An earlier call may have ended before it canceled the turns that it took out. Others have started since.
+            end = self._end_of_rollback(thread_id, known.position)
+            opened = mark_rolled_back(self._records, self.head, [each for each in opened if each.position < end])
+            opened = [each for each in opened if each.rolled_back]
         else:
             count = self._count_from(thread_id, known.position)
             row = self._roll_back(thread_id, known.turn_id, known.position, reason)
-        opened = [turn_of(each) for each in self._in_thread(thread_id) if each.position >= known.position]
         return RolledBack(Thread() if row is None else thread_of(row), count, opened)
+
+    def _end_of_rollback(self, thread_id: str, position: int) -> int:
+        """Return the position of the last rollback of a thread that covers a position."""
+        found = self._records.select(ROLLBACKS, {"session": self.head.number, "thread_id": thread_id})
+        return max(each.until for each in found if each.first <= position < each.until)
 
     def _count_from(self, thread_id: str, first: int) -> int:
         """Return the number of turns from a position on that have started and are not rolled back."""

@@ -142,6 +142,25 @@ async def test_rolling_back_again_changes_nothing_and_rolling_back_further_forge
     assert await chat.say("four") == ["four"]
 
 
+async def test_a_rollback_that_is_repeated_later_leaves_the_turns_that_have_started_since(chat: Chat) -> None:
+    for text in ("one", "two"):
+        await chat.say(text)
+    first = await chat.sessions.roll_back("s", "two")
+    working = await chat.submit("wait")
+    await asyncio.wait_for(chat.began.wait(), WAIT_S)
+    assert await chat.sessions.roll_back("s", "two") == first
+    assert (await chat.turns())[working.turn_id].state is TurnState.ACTIVE
+    better = await chat.submit("better", when_busy="rollback")
+    await chat.end(better)
+    assert (await chat.sessions.roll_back("s", "two")).rollback_count == 2
+    assert {name: turn.rolled_back for name, turn in (await chat.turns()).items()} == {
+        "one": False,
+        "two": True,
+        "wait": True,
+        "better": False,
+    }
+
+
 async def test_a_rollback_of_a_rollback_is_read_through_all_of_them(chat: Chat) -> None:
     seen = []
     for round_number in range(3):
