@@ -187,6 +187,8 @@ class DefaultHandler:
         run.token.raise_if_cancelled()
         if conversations is not None:
             turn_id = conversation_turn_id(run.task_id, run.turn, position)
+            # Otherwise a run after a crash would ask the model again, with the first answer in its history.
+            await run.flush()
             await conversations.remember(await open_conversation(run, conversations), turn_id, result.messages)
         if result.content != "" or not result.files:
             await self._publish(task, run, position, Part.infer_output(result.content), None)
