@@ -11,6 +11,7 @@ from protolink_grpc import MemoryStore, SQLiteStore, Task
 from protolink_grpc.models.action import PolicyEffect
 from protolink_grpc.models.artifact import Artifact
 from protolink_grpc.models.events import TaskPaused
+from protolink_grpc.models.fold import TaskFold
 from protolink_grpc.models.lifecycle import TaskState
 from protolink_grpc.models.part import FileContent, Part
 from protolink_grpc.models.session import Thread, Turn, TurnState, WhenBusy
@@ -20,7 +21,7 @@ from protolink_grpc.runtime.actions.tools import tool_inventory
 from protolink_grpc.runtime.admission import Submission
 from protolink_grpc.runtime.run import Run
 from protolink_grpc.runtime.service import TaskService
-from protolink_grpc.runtime.snapshots import TaskFacts, artifact_summary, thread_status
+from protolink_grpc.runtime.snapshots import ATTEMPTS, TaskFacts, artifact_summary, thread_status
 from protolink_grpc.storage import session_rows as rows
 from protolink_grpc.storage.port import TaskStore
 from protolink_grpc.storage.records import Records
@@ -123,6 +124,40 @@ async def test_a_thread_with_a_paused_run_is_blocked_until_it_is_resumed() -> No
         assert (await service.snapshots.thread("ann", "s", "default")).status is ThreadStatus.COMPLETED
     finally:
         await service.stop(grace_s=0)
+
+
+async def test_a_snapshot_of_a_session_that_keeps_changing_says_that_its_status_may_be_of_another_position(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    working, may_end = asyncio.Event(), asyncio.Event()
+
+    async def hold(task: Task, run: Run) -> Task:
+        working.set()
+        await may_end.wait()
+        return task.complete("done")
+
+    service = TaskService("desk", MemoryStore(), hold)
+    await service.start()
+    changes = 0
+
+    async def change_and_read(task_id: str, principal: str) -> TaskFold:
+        nonlocal changes
+        changes += 1
+        await service.sessions.update("ann", "s", title=str(changes))
+        return await service.get(task_id, principal)
+
+    try:
+        await service.sessions.submit(Submission.of(Task.create("go")), "ann", "s")
+        await working.wait()
+        assert not [gap for gap in (await service.snapshots.session("ann", "s")).gaps if gap.availability == "stale"]
+        monkeypatch.setattr(service.snapshots, "_read_task", change_and_read)
+        found = await service.snapshots.session("ann", "s")
+        assert changes == ATTEMPTS
+        assert [gap.part for gap in found.gaps if gap.availability is Availability.STALE] == ["pending_approvals"]
+        assert [(gap.part, gap.availability) for gap in found.threads[0].gaps] == [("status", Availability.STALE)]
+    finally:
+        may_end.set()
+        await service.stop()
 
 
 # -- cost ------------------------------------------------------------------------------------------------------------------
