@@ -305,5 +305,18 @@ def test_the_example_shows_the_events_of_one_task_and_its_answer(url: str) -> No
     assert lines[2].endswith("hello")
 
 
+def test_the_example_of_sessions_shows_the_events_of_the_turn_that_has_waited(url: str) -> None:
+    ran = subprocess.run(
+        [sys.executable, "-W", "error", str(ROOT / "examples/dataclass_sessions.py"), url],
+        env={"PYTHONPATH": str(ROOT / "gen/betterproto")},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (ran.returncode, ran.stderr) == (0, "")
+    assert ran.stdout.splitlines() == ["1 task.submitted", "2 task.status", "3 task.message", "4 task.status"]
+
+
 def test_the_example_is_short() -> None:
     assert len((ROOT / "examples/dataclass_client.py").read_text().splitlines()) <= 200

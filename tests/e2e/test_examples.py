@@ -274,6 +274,7 @@ def test_no_example_goes_untested() -> None:
         *OUTPUT,
         "__init__.py",
         "dataclass_client.py",
+        "dataclass_sessions.py",
         "echo.py",
         "tck_agent.py",
         "traces.py",

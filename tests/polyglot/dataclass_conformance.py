@@ -11,7 +11,7 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -23,6 +23,7 @@ sys.path[:0] = [str(ROOT / "gen/betterproto"), str(ROOT / "examples")]
 import betterproto2  # noqa: E402  # after the paths above, as are the others
 from calculator_dataclasses.acme.calculator import v1 as calculator_v1  # noqa: E402
 from dataclass_client import CallError, Client, text_input, typed_errors  # noqa: E402
+from dataclass_sessions import Sessions  # noqa: E402
 from grpc import StatusCode  # noqa: E402
 from plgrpc_dataclasses import v1  # noqa: E402
 
@@ -318,8 +319,79 @@ def references(_world: World) -> None:
     raise SkipError("the example shows events as they are sent: an action has its arguments in an earlier event")
 
 
-def sessions(_world: World) -> None:
-    raise SkipError("the example has no methods for sessions")
+def sessions(world: World) -> None:
+    chat, session_id, word = Sessions(world.agent), f"chat-{uuid.uuid4().hex}", uuid.uuid4().hex
+    texts = {"first": "wait", "second": f"flaky 2 {word}", "third": "cut 40 count 100"}
+    turns = [chat.submit(session_id, text, turn_id) for turn_id, text in texts.items()]
+    states = [v1.TurnState.ACTIVE, v1.TurnState.QUEUED, v1.TurnState.QUEUED]
+    expect("the states", [turn.state for turn in turns], states)
+    again = chat.submit(session_id, "echo other", "second")
+    expect("the task of the repeated turn", again.task_id, turns[1].task_id)
+    events = []
+    for event in chat.stream(session_id, "third"):
+        if event.sequence == 1:
+            interrupted = chat.calls.interrupt_turn(v1.InterruptTurnRequest(session_id=session_id, reason="enough"))
+            expect("the interrupted turns", [turn.turn_id for turn in interrupted.turns], ["first"])
+        events.append(event)
+    expect_counted(collected(iter(events)), 100)
+    page = chat.calls.get_session(v1.GetSessionRequest(session_id=session_id))
+    results = [v1.TaskState.CANCELED, v1.TaskState.COMPLETED, v1.TaskState.COMPLETED]
+    expect("the results", [turn.result for turn in page.turns], results)
+    expect("the output", output(get(world, turns[1].task_id)), f"{word} ran 1 times")
+    end = page.session.position if page.session else 0
+    rest = read_session(chat, session_id, end // 2, end)  # this stream is cut
+    all_items = read_session(chat, session_id, 0, end)
+    expect("the list of positions", [position for position, _ in all_items], list(range(1, end + 1)))
+    expect("whether the rest is exact", rest == all_items[end // 2 :], True)
+    with refused_with(StatusCode.FAILED_PRECONDITION, "TURN_NOT_QUEUED"), typed_errors():
+        chat.calls.remove_queued_turn(v1.RemoveQueuedTurnRequest(session_id=session_id, turn_id="third"))
+    with refused_with(StatusCode.NOT_FOUND, "SESSION_NOT_FOUND"), typed_errors():
+        chat.calls.get_session(v1.GetSessionRequest(session_id=f"{session_id}-unknown"))
+    change_session(world, chat, session_id)
+
+
+def change_session(world: World, chat: Sessions, session_id: str) -> None:
+    """Edit, roll back, branch, resume, export and delete a session with the turns `first`, `second` and `third`."""
+    chat.submit(session_id, "wait", "fourth")
+    fifth = chat.submit(session_id, "echo five", "fifth")
+    messages = text_input("echo six").messages
+    chat.calls.update_queued_turn(v1.UpdateQueuedTurnRequest(session_id=session_id, turn_id="fifth", messages=messages))
+    chat.calls.interrupt_turn(v1.InterruptTurnRequest(session_id=session_id))
+    collected(chat.stream(session_id, "fifth"))
+    expect("the replaced input", output(get(world, fifth.task_id)), "six")
+    for _ in range(2):  # the repetition changes nothing
+        thread = chat.calls.rollback_thread(v1.RollbackThreadRequest(session_id=session_id, turn_id="fourth")).thread
+        expect("the number of rollbacks", thread and thread.rollback_count, 1)
+    turns = chat.calls.get_session(v1.GetSessionRequest(session_id=session_id)).turns
+    expect("the turns that are rolled back", [each.turn_id for each in turns if each.rolled_back], ["fourth", "fifth"])
+    request = v1.StartThreadRequest(
+        session_id=session_id, thread_id="side", from_thread_id="default", from_turn_id="second"
+    )
+    branch = chat.calls.start_thread(request).thread
+    expect("the branch", branch and (branch.from_thread_id, branch.from_turn_id), ("default", "second"))
+    resumed = chat.calls.resume_thread(v1.ResumeThreadRequest(session_id=session_id))
+    expect("what the thread waits for", resumed, v1.ResumeThreadResponse())
+    whole = list(chat.runtime_events(session_id, stop_at_end=True))
+    middle = len(whole) // 2
+    rest = list(chat.runtime_events(session_id, whole[middle - 1].sequence, stop_at_end=True))
+    expect("whether the rest of the runtime events is exact", rest == whole[middle:], True)
+    deleted = chat.calls.delete_session(v1.DeleteSessionRequest(session_id=session_id))
+    expect("the deleted turns", deleted.turn_count, 5)
+    with refused_with(StatusCode.NOT_FOUND, "SESSION_NOT_FOUND"), typed_errors():
+        chat.calls.get_session(v1.GetSessionRequest(session_id=session_id))
+    with refused_with(StatusCode.NOT_FOUND, "TASK_NOT_FOUND"):
+        get(world, fifth.task_id)
+
+
+def read_session(chat: Sessions, session_id: str, after: int, end: int) -> list[tuple[int, Any]]:
+    """The events of a session after a position, up to another one."""
+    found: list[tuple[int, Any]] = []
+    with closing(chat.subscribe(session_id, after)) as items:
+        for item in items:
+            found.append(item)
+            if item[0] >= end:
+                break
+    return found
 
 
 def tasks(_world: World) -> None:
