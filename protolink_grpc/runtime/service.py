@@ -239,6 +239,7 @@ class TaskService:
             self._texts,
             bounds.batch_events,
             runs_here=self._tasks.runs.__contains__,
+            may_be_retried=self._tasks.may_be_retried,
             is_stopped=lambda: self._stopped,
         )
         self.webhooks = WebhookRows(agent_name, store)

@@ -43,6 +43,7 @@ class LogWatcher:
     Args:
         batch_events: Maximum number of events in one batch.
         runs_here: Returns whether a task runs in this process.
+        may_be_retried: Returns whether events may follow an end of a task; true if this process does not know.
         is_stopped: Returns whether the service is stopped, so that no log grows in this process.
     """
 
@@ -54,6 +55,7 @@ class LogWatcher:
         batch_events: int,
         *,
         runs_here: Callable[[str], bool],
+        may_be_retried: Callable[[str], bool],
         is_stopped: Callable[[], bool],
     ) -> None:
         self._agent_name = agent_name
@@ -61,6 +63,7 @@ class LogWatcher:
         self._texts = texts
         self._batch_events = batch_events
         self._runs_here = runs_here
+        self._may_be_retried = may_be_retried
         self._is_stopped = is_stopped
         self._reading = 0
         self._waits: dict[object, Callable[[], Awaitable[bool]]] = {}
@@ -113,7 +116,7 @@ class LogWatcher:
                                 await texts.wait(growth, after)
                         growth.result()
                     continue
-                frames, has_ended = _cut_at_end(frames, stop_at, start.known - after - 1)
+                frames, has_ended = self._cut_at_end(task_id, frames, stop_at, start.known - after - 1)
                 after += len(frames)
                 if end is None:
                     yield frames
@@ -239,12 +242,16 @@ class LogWatcher:
             raise TaskNotFoundError(f"task {task_id} was deleted", task_id=task_id)
         return head.state in TERMINAL and head.sequence <= after
 
+    def _cut_at_end(self, task_id: str, frames: list[bytes], stop_at: StopAt, start: int) -> tuple[list[bytes], bool]:
+        """Return the frames up to the event that ends the stream, and whether there is such an event.
 
-def _cut_at_end(frames: list[bytes], stop_at: StopAt, start: int) -> tuple[list[bytes], bool]:
-    """Return the frames up to the event that ends the stream, and whether there is such an event.
-
-    Args:
-        start: Index of the first frame that may be the end of the task; not positive if all may be.
-    """
-    first = find_settling(frames) if stop_at is StopAt.INTERRUPTED else find_final(frames, max(0, start))
-    return (frames, False) if first is None else (frames[: first + 1], True)
+        Args:
+            start: Index of the first frame that may be the end of the task; not positive if all may be.
+        """
+        if stop_at is StopAt.INTERRUPTED:
+            first = find_settling(frames)
+        elif self._may_be_retried(task_id):
+            first = find_final(frames, max(0, start))
+        else:  # only the last event can be the end, and a search in all of them takes longer
+            first = find_final(frames, max(start, len(frames) - 1))
+        return (frames, False) if first is None else (frames[: first + 1], True)
