@@ -21,7 +21,7 @@ WORDS = {
         "epoch",
     ),
     *("action", "gate", "policy", "approval", "delta", "watch", "budget", "journal", "frame"),
-    *("thread", "held", "position", "entry", "hook", "context policy", "case", "sample", "scorer"),
+    *("draft", "thread", "held", "position", "entry", "hook", "context policy", "case", "sample", "scorer"),
 }
 
 
