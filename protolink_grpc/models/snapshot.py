@@ -300,6 +300,7 @@ class QueueSnapshot:
     position: int = 0
     queued_turns: tuple[QueuedTurn, ...] = ()
     holds: tuple[QueueHold, ...] = ()
+    gaps: tuple[Gap, ...] = ()
 
 
 # -- Tools and evidence ----------------------------------------------------------------------------------------------------

@@ -312,17 +312,20 @@ class SnapshotService:
         """Return the queues of a session, or of one thread. Raises as `read_queue_rows`."""
         owner = owner_of(self._agent_name, principal)
         found = await self._store.view(lambda records: read_queue_rows(records, owner, session_id, thread_id))
-        queued = [
-            QueuedTurn(turn, place, await self._preview(principal, turn))
-            for each in found.threads
-            for place, turn in enumerate(each.queued, 1)
-        ]
+        queued: list[QueuedTurn] = []
+        gaps: tuple[Gap, ...] = ()
+        for each in found.threads:
+            for place, turn in enumerate(each.queued, 1):
+                preview = await self._preview(principal, turn)
+                if preview is None:
+                    gaps = (Gap("queued_turns.preview", Availability.UNKNOWN, "the input of a turn was deleted"),)
+                queued.append(QueuedTurn(turn, place, preview or ""))
         holds = tuple(
             QueueHold(each.thread.thread_id, each.active or each.waiting, not each.active and bool(each.waiting))
             for each in found.threads
             if each.queued
         )
-        return QueueSnapshot(session_id, found.head.position, tuple(queued), holds)
+        return QueueSnapshot(session_id, found.head.position, tuple(queued), holds, gaps)
 
     def _thread(self, reading: _Reading, thread: ThreadRows) -> ThreadSnapshot:
         status, reason = thread_status(thread, reading.facts)
@@ -399,11 +402,12 @@ class SnapshotService:
             reading.gaps.append(Gap("pending_approvals", Availability.UNKNOWN, what))
         return position == head.position
 
-    async def _preview(self, principal: str, turn: Turn) -> str:
+    async def _preview(self, principal: str, turn: Turn) -> str | None:
+        """Return the beginning of the input of a turn; None if its task was deleted."""
         try:
             fold = await self._read_task(turn.task_id, principal)
         except TaskNotFoundError:
-            return ""
+            return None
         return preview_of("\n".join(each.text for each in fold.messages[fold.turn_message :]))
 
     async def _recent_artifacts(

@@ -238,8 +238,10 @@ SNAPSHOTS: dict[Codec[Any, Any], tuple[Any, st.SearchStrategy[Any]]] = {
     snapshots.QUEUED_TURN: (QueuedTurn(FULL_TURN, 1, "begin"), queued_turns),
     snapshots.QUEUE_HOLD: (QueueHold("side", (FULL_TURN,), True), holds),
     snapshots.QUEUE_SNAPSHOT: (
-        QueueSnapshot("s", 9, (QueuedTurn(FULL_TURN, 1, "begin"),), (QueueHold("side", (FULL_TURN,), True),)),
-        st.builds(QueueSnapshot, values.names, values.counts, st.tuples(queued_turns), st.tuples(holds)),
+        QueueSnapshot("s", 9, (QueuedTurn(FULL_TURN, 1, "begin"),), (QueueHold("side", (FULL_TURN,), True),), (GAP,)),
+        st.builds(
+            QueueSnapshot, values.names, values.counts, st.tuples(queued_turns), st.tuples(holds), st.tuples(gaps)
+        ),
     ),
     snapshots.TOOL_ENTRY: (ENTRY, tool_entries),
     snapshots.TOOL_INVENTORY: (

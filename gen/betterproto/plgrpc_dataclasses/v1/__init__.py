@@ -3082,7 +3082,8 @@ class ApprovalRequired(betterproto2.Message):
     ApprovalRequired records an approval request. It is committed before an approver is asked. Type `approval.required`.
 
     The action is the one with the event's `action_id`; its policy decision is the last one about this action in the log. Both are
-    not written again; ListApprovals returns them with the approval. Next free number: 7.
+    not written again; ListApprovals returns them with the approval.
+    Next free number: 7.
     """
 
     approval_id: "str" = betterproto2.field(1, betterproto2.TYPE_STRING)
@@ -6140,6 +6141,11 @@ class QueueSnapshot(betterproto2.Message):
     For each thread with a queue: what its first turn waits for.
     """
 
+    gaps: "list[Gap]" = betterproto2.field(5, betterproto2.TYPE_MESSAGE, repeated=True)
+    """
+    Parts without a value.
+    """
+
 
 default_message_pool.register_message("plgrpc.v1", "QueueSnapshot", QueueSnapshot)
 
@@ -7506,8 +7512,9 @@ default_message_pool.register_message("plgrpc.v1", "SessionCreated", SessionCrea
 @dataclass(eq=False, repr=False)
 class SessionEvent(betterproto2.Message):
     """
-    SessionEvent is one immutable fact in a session's own log. The rules of RunEvent apply. What happens inside a turn is in the log
-    of its task. Fields 1 to 15 are the envelope; payload kinds have numbers from 16. Next free number of the envelope: 3.
+    SessionEvent is one immutable fact in a session's own log. The rules of RunEvent apply. What happens inside a turn is in the log of
+    its task.
+    Fields 1 to 15 are the envelope; payload kinds have numbers from 16. Next free number of the envelope: 3.
 
     Oneofs:
         - payload: The fact.
@@ -9168,7 +9175,7 @@ class ThreadSnapshot(betterproto2.Message):
 
     last_outcome: "Turn | None" = betterproto2.field(10, betterproto2.TYPE_MESSAGE, optional=True)
     """
-    Last turn that has ended. Unset if there is none.
+    Of the turns that have ended, the one that was submitted last. Unset if there is none.
     """
 
     pending_approvals: "list[Approval]" = betterproto2.field(11, betterproto2.TYPE_MESSAGE, repeated=True)
@@ -10225,7 +10232,8 @@ class ControlServiceStub:
 
     def describe_state(self, message: "DescribeStateRequest") -> "DescribeStateResponse":
         """
-        DescribeState returns what an agent has stored about the caller's sessions. An unknown session is described as empty.
+        DescribeState returns what an agent has stored about the caller's sessions and their threads. An unknown session is described as
+        empty.
 
         A response has at most 1 MiB of content. Content that does not fit is left out, and its size is in `omitted_bytes`.
 
@@ -10240,7 +10248,7 @@ class ControlServiceStub:
 
     def reset_state(self, message: "ResetStateRequest") -> "ResetStateResponse":
         """
-        ResetState deletes the stored state of one session, or of all sessions of the caller.
+        ResetState deletes the stored state of one session with its threads, or of all sessions of the caller.
 
         Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/SESSION_NOT_FOUND, PERMISSION_DENIED/ACTION_DENIED.
         """
@@ -10253,7 +10261,7 @@ class ControlServiceStub:
 
     def compact_state(self, message: "CompactStateRequest") -> "CompactStateResponse":
         """
-        CompactState shortens the stored conversation of a session.
+        CompactState shortens the stored conversation of a session, without those of its other threads.
 
         Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/SESSION_NOT_FOUND, PERMISSION_DENIED/ACTION_DENIED.
         """

@@ -67,17 +67,18 @@ type ControlServiceClient interface {
 	//
 	// Errors: NOT_FOUND/TASK_NOT_FOUND, INVALID_ARGUMENT/INVALID_ARGUMENT.
 	ExportTask(ctx context.Context, in *ExportTaskRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ExportTaskResponse], error)
-	// DescribeState returns what an agent has stored about the caller's sessions. An unknown session is described as empty.
+	// DescribeState returns what an agent has stored about the caller's sessions and their threads. An unknown session is described as
+	// empty.
 	//
 	// A response has at most 1 MiB of content. Content that does not fit is left out, and its size is in `omitted_bytes`.
 	//
 	// Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, PERMISSION_DENIED/ACTION_DENIED.
 	DescribeState(ctx context.Context, in *DescribeStateRequest, opts ...grpc.CallOption) (*DescribeStateResponse, error)
-	// ResetState deletes the stored state of one session, or of all sessions of the caller.
+	// ResetState deletes the stored state of one session with its threads, or of all sessions of the caller.
 	//
 	// Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/SESSION_NOT_FOUND, PERMISSION_DENIED/ACTION_DENIED.
 	ResetState(ctx context.Context, in *ResetStateRequest, opts ...grpc.CallOption) (*ResetStateResponse, error)
-	// CompactState shortens the stored conversation of a session.
+	// CompactState shortens the stored conversation of a session, without those of its other threads.
 	//
 	// Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/SESSION_NOT_FOUND, PERMISSION_DENIED/ACTION_DENIED.
 	CompactState(ctx context.Context, in *CompactStateRequest, opts ...grpc.CallOption) (*CompactStateResponse, error)
@@ -264,17 +265,18 @@ type ControlServiceServer interface {
 	//
 	// Errors: NOT_FOUND/TASK_NOT_FOUND, INVALID_ARGUMENT/INVALID_ARGUMENT.
 	ExportTask(*ExportTaskRequest, grpc.ServerStreamingServer[ExportTaskResponse]) error
-	// DescribeState returns what an agent has stored about the caller's sessions. An unknown session is described as empty.
+	// DescribeState returns what an agent has stored about the caller's sessions and their threads. An unknown session is described as
+	// empty.
 	//
 	// A response has at most 1 MiB of content. Content that does not fit is left out, and its size is in `omitted_bytes`.
 	//
 	// Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, PERMISSION_DENIED/ACTION_DENIED.
 	DescribeState(context.Context, *DescribeStateRequest) (*DescribeStateResponse, error)
-	// ResetState deletes the stored state of one session, or of all sessions of the caller.
+	// ResetState deletes the stored state of one session with its threads, or of all sessions of the caller.
 	//
 	// Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/SESSION_NOT_FOUND, PERMISSION_DENIED/ACTION_DENIED.
 	ResetState(context.Context, *ResetStateRequest) (*ResetStateResponse, error)
-	// CompactState shortens the stored conversation of a session.
+	// CompactState shortens the stored conversation of a session, without those of its other threads.
 	//
 	// Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/SESSION_NOT_FOUND, PERMISSION_DENIED/ACTION_DENIED.
 	CompactState(context.Context, *CompactStateRequest) (*CompactStateResponse, error)

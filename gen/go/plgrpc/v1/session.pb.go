@@ -516,8 +516,9 @@ func (x *Turn) GetRolledBack() bool {
 	return false
 }
 
-// SessionEvent is one immutable fact in a session's own log. The rules of RunEvent apply. What happens inside a turn is in the log
-// of its task. Fields 1 to 15 are the envelope; payload kinds have numbers from 16. Next free number of the envelope: 3.
+// SessionEvent is one immutable fact in a session's own log. The rules of RunEvent apply. What happens inside a turn is in the log of
+// its task.
+// Fields 1 to 15 are the envelope; payload kinds have numbers from 16. Next free number of the envelope: 3.
 type SessionEvent struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Position among all events of the session and of its tasks, from 1, without gaps. Set by the store.

@@ -796,7 +796,7 @@ type ThreadSnapshot struct {
 	WaitingTurn *Turn `protobuf:"bytes,8,opt,name=waiting_turn,json=waitingTurn,proto3" json:"waiting_turn,omitempty"`
 	// The newest turns, oldest first, at most 20.
 	RecentTurns []*Turn `protobuf:"bytes,9,rep,name=recent_turns,json=recentTurns,proto3" json:"recent_turns,omitempty"`
-	// Last turn that has ended. Unset if there is none.
+	// Of the turns that have ended, the one that was submitted last. Unset if there is none.
 	LastOutcome *Turn `protobuf:"bytes,10,opt,name=last_outcome,json=lastOutcome,proto3" json:"last_outcome,omitempty"`
 	// Pending approvals of its open turns, oldest first, at most 100.
 	PendingApprovals []*Approval `protobuf:"bytes,11,rep,name=pending_approvals,json=pendingApprovals,proto3" json:"pending_approvals,omitempty"`
@@ -1112,7 +1112,9 @@ type QueueSnapshot struct {
 	// Queued turns: by thread, then in the order in which they will start.
 	QueuedTurns []*QueuedTurn `protobuf:"bytes,3,rep,name=queued_turns,json=queuedTurns,proto3" json:"queued_turns,omitempty"`
 	// For each thread with a queue: what its first turn waits for.
-	Holds         []*QueueHold `protobuf:"bytes,4,rep,name=holds,proto3" json:"holds,omitempty"`
+	Holds []*QueueHold `protobuf:"bytes,4,rep,name=holds,proto3" json:"holds,omitempty"`
+	// Parts without a value.
+	Gaps          []*Gap `protobuf:"bytes,5,rep,name=gaps,proto3" json:"gaps,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1171,6 +1173,13 @@ func (x *QueueSnapshot) GetQueuedTurns() []*QueuedTurn {
 func (x *QueueSnapshot) GetHolds() []*QueueHold {
 	if x != nil {
 		return x.Holds
+	}
+	return nil
+}
+
+func (x *QueueSnapshot) GetGaps() []*Gap {
+	if x != nil {
+		return x.Gaps
 	}
 	return nil
 }
@@ -2080,13 +2089,14 @@ const file_plgrpc_v1_snapshot_proto_rawDesc = "" +
 	"QueuedTurn\x12#\n" +
 	"\x04turn\x18\x01 \x01(\v2\x0f.plgrpc.v1.TurnR\x04turn\x12\x14\n" +
 	"\x05place\x18\x02 \x01(\x05R\x05place\x12\x18\n" +
-	"\apreview\x18\x03 \x01(\tR\apreview\"\xb0\x01\n" +
+	"\apreview\x18\x03 \x01(\tR\apreview\"\xd4\x01\n" +
 	"\rQueueSnapshot\x12\x1d\n" +
 	"\n" +
 	"session_id\x18\x01 \x01(\tR\tsessionId\x12\x1a\n" +
 	"\bposition\x18\x02 \x01(\x03R\bposition\x128\n" +
 	"\fqueued_turns\x18\x03 \x03(\v2\x15.plgrpc.v1.QueuedTurnR\vqueuedTurns\x12*\n" +
-	"\x05holds\x18\x04 \x03(\v2\x14.plgrpc.v1.QueueHoldR\x05holds\"w\n" +
+	"\x05holds\x18\x04 \x03(\v2\x14.plgrpc.v1.QueueHoldR\x05holds\x12\"\n" +
+	"\x04gaps\x18\x05 \x03(\v2\x0e.plgrpc.v1.GapR\x04gaps\"w\n" +
 	"\tQueueHold\x12\x1b\n" +
 	"\tthread_id\x18\x01 \x01(\tR\bthreadId\x12%\n" +
 	"\x05turns\x18\x02 \x03(\v2\x0f.plgrpc.v1.TurnR\x05turns\x12&\n" +
@@ -2277,30 +2287,31 @@ var file_plgrpc_v1_snapshot_proto_depIdxs = []int32{
 	32, // 41: plgrpc.v1.QueuedTurn.turn:type_name -> plgrpc.v1.Turn
 	9,  // 42: plgrpc.v1.QueueSnapshot.queued_turns:type_name -> plgrpc.v1.QueuedTurn
 	11, // 43: plgrpc.v1.QueueSnapshot.holds:type_name -> plgrpc.v1.QueueHold
-	32, // 44: plgrpc.v1.QueueHold.turns:type_name -> plgrpc.v1.Turn
-	25, // 45: plgrpc.v1.ToolInventorySnapshot.snapshot_time:type_name -> google.protobuf.Timestamp
-	13, // 46: plgrpc.v1.ToolInventorySnapshot.tools:type_name -> plgrpc.v1.ToolInventoryEntry
-	3,  // 47: plgrpc.v1.ToolInventorySnapshot.gaps:type_name -> plgrpc.v1.Gap
-	35, // 48: plgrpc.v1.ToolInventoryEntry.tool:type_name -> plgrpc.v1.Tool
-	36, // 49: plgrpc.v1.ContextBoundarySnapshot.manifest:type_name -> plgrpc.v1.ContextManifest
-	15, // 50: plgrpc.v1.ContextBoundarySnapshot.compactions:type_name -> plgrpc.v1.CompactionSummary
-	3,  // 51: plgrpc.v1.ContextBoundarySnapshot.gaps:type_name -> plgrpc.v1.Gap
-	25, // 52: plgrpc.v1.CompactionSummary.create_time:type_name -> google.protobuf.Timestamp
-	37, // 53: plgrpc.v1.CompactionSummary.compacted:type_name -> plgrpc.v1.ContextCompacted
-	25, // 54: plgrpc.v1.ArtifactSummary.create_time:type_name -> google.protobuf.Timestamp
-	16, // 55: plgrpc.v1.ArtifactsSnapshot.artifacts:type_name -> plgrpc.v1.ArtifactSummary
-	3,  // 56: plgrpc.v1.ArtifactsSnapshot.gaps:type_name -> plgrpc.v1.Gap
-	38, // 57: plgrpc.v1.ActionCount.outcome:type_name -> plgrpc.v1.ActionOutcome
-	18, // 58: plgrpc.v1.EvidenceSnapshot.actions:type_name -> plgrpc.v1.ActionCount
-	20, // 59: plgrpc.v1.EvidenceSnapshot.policy_decisions:type_name -> plgrpc.v1.PolicyCount
-	27, // 60: plgrpc.v1.EvidenceSnapshot.links:type_name -> plgrpc.v1.TaskLink
-	3,  // 61: plgrpc.v1.EvidenceSnapshot.gaps:type_name -> plgrpc.v1.Gap
-	39, // 62: plgrpc.v1.PolicyCount.effect:type_name -> plgrpc.v1.PolicyEffect
-	63, // [63:63] is the sub-list for method output_type
-	63, // [63:63] is the sub-list for method input_type
-	63, // [63:63] is the sub-list for extension type_name
-	63, // [63:63] is the sub-list for extension extendee
-	0,  // [0:63] is the sub-list for field type_name
+	3,  // 44: plgrpc.v1.QueueSnapshot.gaps:type_name -> plgrpc.v1.Gap
+	32, // 45: plgrpc.v1.QueueHold.turns:type_name -> plgrpc.v1.Turn
+	25, // 46: plgrpc.v1.ToolInventorySnapshot.snapshot_time:type_name -> google.protobuf.Timestamp
+	13, // 47: plgrpc.v1.ToolInventorySnapshot.tools:type_name -> plgrpc.v1.ToolInventoryEntry
+	3,  // 48: plgrpc.v1.ToolInventorySnapshot.gaps:type_name -> plgrpc.v1.Gap
+	35, // 49: plgrpc.v1.ToolInventoryEntry.tool:type_name -> plgrpc.v1.Tool
+	36, // 50: plgrpc.v1.ContextBoundarySnapshot.manifest:type_name -> plgrpc.v1.ContextManifest
+	15, // 51: plgrpc.v1.ContextBoundarySnapshot.compactions:type_name -> plgrpc.v1.CompactionSummary
+	3,  // 52: plgrpc.v1.ContextBoundarySnapshot.gaps:type_name -> plgrpc.v1.Gap
+	25, // 53: plgrpc.v1.CompactionSummary.create_time:type_name -> google.protobuf.Timestamp
+	37, // 54: plgrpc.v1.CompactionSummary.compacted:type_name -> plgrpc.v1.ContextCompacted
+	25, // 55: plgrpc.v1.ArtifactSummary.create_time:type_name -> google.protobuf.Timestamp
+	16, // 56: plgrpc.v1.ArtifactsSnapshot.artifacts:type_name -> plgrpc.v1.ArtifactSummary
+	3,  // 57: plgrpc.v1.ArtifactsSnapshot.gaps:type_name -> plgrpc.v1.Gap
+	38, // 58: plgrpc.v1.ActionCount.outcome:type_name -> plgrpc.v1.ActionOutcome
+	18, // 59: plgrpc.v1.EvidenceSnapshot.actions:type_name -> plgrpc.v1.ActionCount
+	20, // 60: plgrpc.v1.EvidenceSnapshot.policy_decisions:type_name -> plgrpc.v1.PolicyCount
+	27, // 61: plgrpc.v1.EvidenceSnapshot.links:type_name -> plgrpc.v1.TaskLink
+	3,  // 62: plgrpc.v1.EvidenceSnapshot.gaps:type_name -> plgrpc.v1.Gap
+	39, // 63: plgrpc.v1.PolicyCount.effect:type_name -> plgrpc.v1.PolicyEffect
+	64, // [64:64] is the sub-list for method output_type
+	64, // [64:64] is the sub-list for method input_type
+	64, // [64:64] is the sub-list for extension type_name
+	64, // [64:64] is the sub-list for extension extendee
+	0,  // [0:64] is the sub-list for field type_name
 }
 
 func init() { file_plgrpc_v1_snapshot_proto_init() }

@@ -68,19 +68,20 @@ class ControlServiceStub:
     Errors: NOT_FOUND/TASK_NOT_FOUND, INVALID_ARGUMENT/INVALID_ARGUMENT.
     """
     DescribeState: _grpc.UnaryUnaryMultiCallable[_control_service_pb2.DescribeStateRequest, _control_service_pb2.DescribeStateResponse]
-    """DescribeState returns what an agent has stored about the caller's sessions. An unknown session is described as empty.
+    """DescribeState returns what an agent has stored about the caller's sessions and their threads. An unknown session is described as
+    empty.
 
     A response has at most 1 MiB of content. Content that does not fit is left out, and its size is in `omitted_bytes`.
 
     Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, PERMISSION_DENIED/ACTION_DENIED.
     """
     ResetState: _grpc.UnaryUnaryMultiCallable[_control_service_pb2.ResetStateRequest, _control_service_pb2.ResetStateResponse]
-    """ResetState deletes the stored state of one session, or of all sessions of the caller.
+    """ResetState deletes the stored state of one session with its threads, or of all sessions of the caller.
 
     Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/SESSION_NOT_FOUND, PERMISSION_DENIED/ACTION_DENIED.
     """
     CompactState: _grpc.UnaryUnaryMultiCallable[_control_service_pb2.CompactStateRequest, _control_service_pb2.CompactStateResponse]
-    """CompactState shortens the stored conversation of a session.
+    """CompactState shortens the stored conversation of a session, without those of its other threads.
 
     Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/SESSION_NOT_FOUND, PERMISSION_DENIED/ACTION_DENIED.
     """
@@ -139,19 +140,20 @@ class ControlServiceAsyncStub(ControlServiceStub):
     Errors: NOT_FOUND/TASK_NOT_FOUND, INVALID_ARGUMENT/INVALID_ARGUMENT.
     """
     DescribeState: _aio.UnaryUnaryMultiCallable[_control_service_pb2.DescribeStateRequest, _control_service_pb2.DescribeStateResponse]  # type: ignore[assignment]
-    """DescribeState returns what an agent has stored about the caller's sessions. An unknown session is described as empty.
+    """DescribeState returns what an agent has stored about the caller's sessions and their threads. An unknown session is described as
+    empty.
 
     A response has at most 1 MiB of content. Content that does not fit is left out, and its size is in `omitted_bytes`.
 
     Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, PERMISSION_DENIED/ACTION_DENIED.
     """
     ResetState: _aio.UnaryUnaryMultiCallable[_control_service_pb2.ResetStateRequest, _control_service_pb2.ResetStateResponse]  # type: ignore[assignment]
-    """ResetState deletes the stored state of one session, or of all sessions of the caller.
+    """ResetState deletes the stored state of one session with its threads, or of all sessions of the caller.
 
     Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/SESSION_NOT_FOUND, PERMISSION_DENIED/ACTION_DENIED.
     """
     CompactState: _aio.UnaryUnaryMultiCallable[_control_service_pb2.CompactStateRequest, _control_service_pb2.CompactStateResponse]  # type: ignore[assignment]
-    """CompactState shortens the stored conversation of a session.
+    """CompactState shortens the stored conversation of a session, without those of its other threads.
 
     Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/SESSION_NOT_FOUND, PERMISSION_DENIED/ACTION_DENIED.
     """
@@ -243,7 +245,8 @@ class ControlServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _control_service_pb2.DescribeStateRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_control_service_pb2.DescribeStateResponse, _abc.Awaitable[_control_service_pb2.DescribeStateResponse]]:
-        """DescribeState returns what an agent has stored about the caller's sessions. An unknown session is described as empty.
+        """DescribeState returns what an agent has stored about the caller's sessions and their threads. An unknown session is described as
+        empty.
 
         A response has at most 1 MiB of content. Content that does not fit is left out, and its size is in `omitted_bytes`.
 
@@ -256,7 +259,7 @@ class ControlServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _control_service_pb2.ResetStateRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_control_service_pb2.ResetStateResponse, _abc.Awaitable[_control_service_pb2.ResetStateResponse]]:
-        """ResetState deletes the stored state of one session, or of all sessions of the caller.
+        """ResetState deletes the stored state of one session with its threads, or of all sessions of the caller.
 
         Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/SESSION_NOT_FOUND, PERMISSION_DENIED/ACTION_DENIED.
         """
@@ -267,7 +270,7 @@ class ControlServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _control_service_pb2.CompactStateRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_control_service_pb2.CompactStateResponse, _abc.Awaitable[_control_service_pb2.CompactStateResponse]]:
-        """CompactState shortens the stored conversation of a session.
+        """CompactState shortens the stored conversation of a session, without those of its other threads.
 
         Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/SESSION_NOT_FOUND, PERMISSION_DENIED/ACTION_DENIED.
         """

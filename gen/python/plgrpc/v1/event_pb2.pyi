@@ -857,7 +857,8 @@ class ApprovalRequired(_message.Message):
     """ApprovalRequired records an approval request. It is committed before an approver is asked. Type `approval.required`.
 
     The action is the one with the event's `action_id`; its policy decision is the last one about this action in the log. Both are
-    not written again; ListApprovals returns them with the approval. Next free number: 7.
+    not written again; ListApprovals returns them with the approval.
+    Next free number: 7.
     """
 
     DESCRIPTOR: _descriptor.Descriptor

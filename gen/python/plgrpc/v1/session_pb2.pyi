@@ -277,8 +277,9 @@ Global___Turn: _TypeAlias = Turn  # noqa: Y015
 
 @_typing.final
 class SessionEvent(_message.Message):
-    """SessionEvent is one immutable fact in a session's own log. The rules of RunEvent apply. What happens inside a turn is in the log
-    of its task. Fields 1 to 15 are the envelope; payload kinds have numbers from 16. Next free number of the envelope: 3.
+    """SessionEvent is one immutable fact in a session's own log. The rules of RunEvent apply. What happens inside a turn is in the log of
+    its task.
+    Fields 1 to 15 are the envelope; payload kinds have numbers from 16. Next free number of the envelope: 3.
     """
 
     DESCRIPTOR: _descriptor.Descriptor

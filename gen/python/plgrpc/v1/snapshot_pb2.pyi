@@ -478,7 +478,7 @@ class ThreadSnapshot(_message.Message):
 
     @_builtins.property
     def last_outcome(self) -> _session_pb2.Turn:
-        """Last turn that has ended. Unset if there is none."""
+        """Of the turns that have ended, the one that was submitted last. Unset if there is none."""
 
     @_builtins.property
     def pending_approvals(self) -> _containers.RepeatedCompositeFieldContainer[_approval_pb2.Approval]:
@@ -622,6 +622,7 @@ class QueueSnapshot(_message.Message):
     POSITION_FIELD_NUMBER: _builtins.int
     QUEUED_TURNS_FIELD_NUMBER: _builtins.int
     HOLDS_FIELD_NUMBER: _builtins.int
+    GAPS_FIELD_NUMBER: _builtins.int
     session_id: _builtins.str
     """Session."""
     position: _builtins.int
@@ -634,6 +635,10 @@ class QueueSnapshot(_message.Message):
     def holds(self) -> _containers.RepeatedCompositeFieldContainer[Global___QueueHold]:
         """For each thread with a queue: what its first turn waits for."""
 
+    @_builtins.property
+    def gaps(self) -> _containers.RepeatedCompositeFieldContainer[Global___Gap]:
+        """Parts without a value."""
+
     def __init__(
         self,
         *,
@@ -641,10 +646,11 @@ class QueueSnapshot(_message.Message):
         position: _builtins.int = ...,
         queued_turns: _abc.Iterable[Global___QueuedTurn] | None = ...,
         holds: _abc.Iterable[Global___QueueHold] | None = ...,
+        gaps: _abc.Iterable[Global___Gap] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["holds", b"holds", "position", b"position", "queued_turns", b"queued_turns", "session_id", b"session_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["gaps", b"gaps", "holds", b"holds", "position", b"position", "queued_turns", b"queued_turns", "session_id", b"session_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

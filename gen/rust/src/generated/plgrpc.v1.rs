@@ -2080,7 +2080,8 @@ pub struct ActionPolicyEvaluated {
 /// ApprovalRequired records an approval request. It is committed before an approver is asked. Type `approval.required`.
 ///
 /// The action is the one with the event's `action_id`; its policy decision is the last one about this action in the log. Both are
-/// not written again; ListApprovals returns them with the approval. Next free number: 7.
+/// not written again; ListApprovals returns them with the approval.
+/// Next free number: 7.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ApprovalRequired {
     /// Identifies the approval. Set by the server. Format: UUIDv7.
@@ -4079,8 +4080,9 @@ pub struct Turn {
     #[prost(bool, tag="12")]
     pub rolled_back: bool,
 }
-/// SessionEvent is one immutable fact in a session's own log. The rules of RunEvent apply. What happens inside a turn is in the log
-/// of its task. Fields 1 to 15 are the envelope; payload kinds have numbers from 16. Next free number of the envelope: 3.
+/// SessionEvent is one immutable fact in a session's own log. The rules of RunEvent apply. What happens inside a turn is in the log of
+/// its task.
+/// Fields 1 to 15 are the envelope; payload kinds have numbers from 16. Next free number of the envelope: 3.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct SessionEvent {
     /// Position among all events of the session and of its tasks, from 1, without gaps. Set by the store.
@@ -4968,7 +4970,7 @@ pub struct ThreadSnapshot {
     /// The newest turns, oldest first, at most 20.
     #[prost(message, repeated, tag="9")]
     pub recent_turns: ::prost::alloc::vec::Vec<Turn>,
-    /// Last turn that has ended. Unset if there is none.
+    /// Of the turns that have ended, the one that was submitted last. Unset if there is none.
     #[prost(message, optional, tag="10")]
     pub last_outcome: ::core::option::Option<Turn>,
     /// Pending approvals of its open turns, oldest first, at most 100.
@@ -5037,6 +5039,9 @@ pub struct QueueSnapshot {
     /// For each thread with a queue: what its first turn waits for.
     #[prost(message, repeated, tag="4")]
     pub holds: ::prost::alloc::vec::Vec<QueueHold>,
+    /// Parts without a value.
+    #[prost(message, repeated, tag="5")]
+    pub gaps: ::prost::alloc::vec::Vec<Gap>,
 }
 /// QueueHold tells what the queue of a thread waits for.
 #[derive(Clone, PartialEq, ::prost::Message)]

@@ -1095,7 +1095,8 @@ pub mod control_service_client {
                 .insert(GrpcMethod::new("plgrpc.v1.ControlService", "ExportTask"));
             self.inner.server_streaming(req, path, codec).await
         }
-        /** DescribeState returns what an agent has stored about the caller's sessions. An unknown session is described as empty.
+        /** DescribeState returns what an agent has stored about the caller's sessions and their threads. An unknown session is described as
+ empty.
 
  A response has at most 1 MiB of content. Content that does not fit is left out, and its size is in `omitted_bytes`.
 
@@ -1125,7 +1126,7 @@ pub mod control_service_client {
                 .insert(GrpcMethod::new("plgrpc.v1.ControlService", "DescribeState"));
             self.inner.unary(req, path, codec).await
         }
-        /** ResetState deletes the stored state of one session, or of all sessions of the caller.
+        /** ResetState deletes the stored state of one session with its threads, or of all sessions of the caller.
 
  Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/SESSION_NOT_FOUND, PERMISSION_DENIED/ACTION_DENIED.
 */
@@ -1153,7 +1154,7 @@ pub mod control_service_client {
                 .insert(GrpcMethod::new("plgrpc.v1.ControlService", "ResetState"));
             self.inner.unary(req, path, codec).await
         }
-        /** CompactState shortens the stored conversation of a session.
+        /** CompactState shortens the stored conversation of a session, without those of its other threads.
 
  Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/SESSION_NOT_FOUND, PERMISSION_DENIED/ACTION_DENIED.
 */
@@ -1332,7 +1333,8 @@ pub mod control_service_server {
             &self,
             request: tonic::Request<super::ExportTaskRequest>,
         ) -> std::result::Result<tonic::Response<Self::ExportTaskStream>, tonic::Status>;
-        /** DescribeState returns what an agent has stored about the caller's sessions. An unknown session is described as empty.
+        /** DescribeState returns what an agent has stored about the caller's sessions and their threads. An unknown session is described as
+ empty.
 
  A response has at most 1 MiB of content. Content that does not fit is left out, and its size is in `omitted_bytes`.
 
@@ -1345,7 +1347,7 @@ pub mod control_service_server {
             tonic::Response<super::DescribeStateResponse>,
             tonic::Status,
         >;
-        /** ResetState deletes the stored state of one session, or of all sessions of the caller.
+        /** ResetState deletes the stored state of one session with its threads, or of all sessions of the caller.
 
  Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/SESSION_NOT_FOUND, PERMISSION_DENIED/ACTION_DENIED.
 */
@@ -1356,7 +1358,7 @@ pub mod control_service_server {
             tonic::Response<super::ResetStateResponse>,
             tonic::Status,
         >;
-        /** CompactState shortens the stored conversation of a session.
+        /** CompactState shortens the stored conversation of a session, without those of its other threads.
 
  Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/SESSION_NOT_FOUND, PERMISSION_DENIED/ACTION_DENIED.
 */

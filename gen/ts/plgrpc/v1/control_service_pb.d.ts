@@ -881,7 +881,8 @@ export declare const ControlService: GenService<{
     output: typeof ExportTaskResponseSchema;
   },
   /**
-   * DescribeState returns what an agent has stored about the caller's sessions. An unknown session is described as empty.
+   * DescribeState returns what an agent has stored about the caller's sessions and their threads. An unknown session is described as
+   * empty.
    *
    * A response has at most 1 MiB of content. Content that does not fit is left out, and its size is in `omitted_bytes`.
    *
@@ -895,7 +896,7 @@ export declare const ControlService: GenService<{
     output: typeof DescribeStateResponseSchema;
   },
   /**
-   * ResetState deletes the stored state of one session, or of all sessions of the caller.
+   * ResetState deletes the stored state of one session with its threads, or of all sessions of the caller.
    *
    * Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/SESSION_NOT_FOUND, PERMISSION_DENIED/ACTION_DENIED.
    *
@@ -907,7 +908,7 @@ export declare const ControlService: GenService<{
     output: typeof ResetStateResponseSchema;
   },
   /**
-   * CompactState shortens the stored conversation of a session.
+   * CompactState shortens the stored conversation of a session, without those of its other threads.
    *
    * Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/SESSION_NOT_FOUND, PERMISSION_DENIED/ACTION_DENIED.
    *

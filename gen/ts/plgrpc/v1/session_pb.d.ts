@@ -253,8 +253,9 @@ export declare type Turn = Message<"plgrpc.v1.Turn"> & {
 export declare const TurnSchema: GenMessage<Turn>;
 
 /**
- * SessionEvent is one immutable fact in a session's own log. The rules of RunEvent apply. What happens inside a turn is in the log
- * of its task. Fields 1 to 15 are the envelope; payload kinds have numbers from 16. Next free number of the envelope: 3.
+ * SessionEvent is one immutable fact in a session's own log. The rules of RunEvent apply. What happens inside a turn is in the log of
+ * its task.
+ * Fields 1 to 15 are the envelope; payload kinds have numbers from 16. Next free number of the envelope: 3.
  *
  * @generated from message plgrpc.v1.SessionEvent
  */

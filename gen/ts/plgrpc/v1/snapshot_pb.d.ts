@@ -463,7 +463,7 @@ export declare type ThreadSnapshot = Message<"plgrpc.v1.ThreadSnapshot"> & {
   recentTurns: Turn[];
 
   /**
-   * Last turn that has ended. Unset if there is none.
+   * Of the turns that have ended, the one that was submitted last. Unset if there is none.
    *
    * @generated from field: plgrpc.v1.Turn last_outcome = 10;
    */
@@ -633,6 +633,13 @@ export declare type QueueSnapshot = Message<"plgrpc.v1.QueueSnapshot"> & {
    * @generated from field: repeated plgrpc.v1.QueueHold holds = 4;
    */
   holds: QueueHold[];
+
+  /**
+   * Parts without a value.
+   *
+   * @generated from field: repeated plgrpc.v1.Gap gaps = 5;
+   */
+  gaps: Gap[];
 };
 
 /**

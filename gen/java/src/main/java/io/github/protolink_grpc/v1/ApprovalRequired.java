@@ -10,7 +10,8 @@ package io.github.protolink_grpc.v1;
  * ApprovalRequired records an approval request. It is committed before an approver is asked. Type `approval.required`.
  *
  * The action is the one with the event's `action_id`; its policy decision is the last one about this action in the log. Both are
- * not written again; ListApprovals returns them with the approval. Next free number: 7.
+ * not written again; ListApprovals returns them with the approval.
+ * Next free number: 7.
  * </pre>
  *
  * Protobuf type {@code plgrpc.v1.ApprovalRequired}
@@ -494,7 +495,8 @@ private static final long serialVersionUID = 0L;
    * ApprovalRequired records an approval request. It is committed before an approver is asked. Type `approval.required`.
    *
    * The action is the one with the event's `action_id`; its policy decision is the last one about this action in the log. Both are
-   * not written again; ListApprovals returns them with the approval. Next free number: 7.
+   * not written again; ListApprovals returns them with the approval.
+   * Next free number: 7.
    * </pre>
    *
    * Protobuf type {@code plgrpc.v1.ApprovalRequired}

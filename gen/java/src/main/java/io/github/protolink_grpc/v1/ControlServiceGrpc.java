@@ -456,7 +456,8 @@ public final class ControlServiceGrpc {
 
     /**
      * <pre>
-     * DescribeState returns what an agent has stored about the caller's sessions. An unknown session is described as empty.
+     * DescribeState returns what an agent has stored about the caller's sessions and their threads. An unknown session is described as
+     * empty.
      * A response has at most 1 MiB of content. Content that does not fit is left out, and its size is in `omitted_bytes`.
      * Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, PERMISSION_DENIED/ACTION_DENIED.
      * </pre>
@@ -468,7 +469,7 @@ public final class ControlServiceGrpc {
 
     /**
      * <pre>
-     * ResetState deletes the stored state of one session, or of all sessions of the caller.
+     * ResetState deletes the stored state of one session with its threads, or of all sessions of the caller.
      * Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/SESSION_NOT_FOUND, PERMISSION_DENIED/ACTION_DENIED.
      * </pre>
      */
@@ -479,7 +480,7 @@ public final class ControlServiceGrpc {
 
     /**
      * <pre>
-     * CompactState shortens the stored conversation of a session.
+     * CompactState shortens the stored conversation of a session, without those of its other threads.
      * Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/SESSION_NOT_FOUND, PERMISSION_DENIED/ACTION_DENIED.
      * </pre>
      */
@@ -618,7 +619,8 @@ public final class ControlServiceGrpc {
 
     /**
      * <pre>
-     * DescribeState returns what an agent has stored about the caller's sessions. An unknown session is described as empty.
+     * DescribeState returns what an agent has stored about the caller's sessions and their threads. An unknown session is described as
+     * empty.
      * A response has at most 1 MiB of content. Content that does not fit is left out, and its size is in `omitted_bytes`.
      * Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, PERMISSION_DENIED/ACTION_DENIED.
      * </pre>
@@ -631,7 +633,7 @@ public final class ControlServiceGrpc {
 
     /**
      * <pre>
-     * ResetState deletes the stored state of one session, or of all sessions of the caller.
+     * ResetState deletes the stored state of one session with its threads, or of all sessions of the caller.
      * Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/SESSION_NOT_FOUND, PERMISSION_DENIED/ACTION_DENIED.
      * </pre>
      */
@@ -643,7 +645,7 @@ public final class ControlServiceGrpc {
 
     /**
      * <pre>
-     * CompactState shortens the stored conversation of a session.
+     * CompactState shortens the stored conversation of a session, without those of its other threads.
      * Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/SESSION_NOT_FOUND, PERMISSION_DENIED/ACTION_DENIED.
      * </pre>
      */
@@ -771,7 +773,8 @@ public final class ControlServiceGrpc {
 
     /**
      * <pre>
-     * DescribeState returns what an agent has stored about the caller's sessions. An unknown session is described as empty.
+     * DescribeState returns what an agent has stored about the caller's sessions and their threads. An unknown session is described as
+     * empty.
      * A response has at most 1 MiB of content. Content that does not fit is left out, and its size is in `omitted_bytes`.
      * Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, PERMISSION_DENIED/ACTION_DENIED.
      * </pre>
@@ -783,7 +786,7 @@ public final class ControlServiceGrpc {
 
     /**
      * <pre>
-     * ResetState deletes the stored state of one session, or of all sessions of the caller.
+     * ResetState deletes the stored state of one session with its threads, or of all sessions of the caller.
      * Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/SESSION_NOT_FOUND, PERMISSION_DENIED/ACTION_DENIED.
      * </pre>
      */
@@ -794,7 +797,7 @@ public final class ControlServiceGrpc {
 
     /**
      * <pre>
-     * CompactState shortens the stored conversation of a session.
+     * CompactState shortens the stored conversation of a session, without those of its other threads.
      * Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/SESSION_NOT_FOUND, PERMISSION_DENIED/ACTION_DENIED.
      * </pre>
      */
@@ -916,7 +919,8 @@ public final class ControlServiceGrpc {
 
     /**
      * <pre>
-     * DescribeState returns what an agent has stored about the caller's sessions. An unknown session is described as empty.
+     * DescribeState returns what an agent has stored about the caller's sessions and their threads. An unknown session is described as
+     * empty.
      * A response has at most 1 MiB of content. Content that does not fit is left out, and its size is in `omitted_bytes`.
      * Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, PERMISSION_DENIED/ACTION_DENIED.
      * </pre>
@@ -928,7 +932,7 @@ public final class ControlServiceGrpc {
 
     /**
      * <pre>
-     * ResetState deletes the stored state of one session, or of all sessions of the caller.
+     * ResetState deletes the stored state of one session with its threads, or of all sessions of the caller.
      * Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/SESSION_NOT_FOUND, PERMISSION_DENIED/ACTION_DENIED.
      * </pre>
      */
@@ -939,7 +943,7 @@ public final class ControlServiceGrpc {
 
     /**
      * <pre>
-     * CompactState shortens the stored conversation of a session.
+     * CompactState shortens the stored conversation of a session, without those of its other threads.
      * Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/SESSION_NOT_FOUND, PERMISSION_DENIED/ACTION_DENIED.
      * </pre>
      */
@@ -1024,7 +1028,8 @@ public final class ControlServiceGrpc {
 
     /**
      * <pre>
-     * DescribeState returns what an agent has stored about the caller's sessions. An unknown session is described as empty.
+     * DescribeState returns what an agent has stored about the caller's sessions and their threads. An unknown session is described as
+     * empty.
      * A response has at most 1 MiB of content. Content that does not fit is left out, and its size is in `omitted_bytes`.
      * Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, PERMISSION_DENIED/ACTION_DENIED.
      * </pre>
@@ -1037,7 +1042,7 @@ public final class ControlServiceGrpc {
 
     /**
      * <pre>
-     * ResetState deletes the stored state of one session, or of all sessions of the caller.
+     * ResetState deletes the stored state of one session with its threads, or of all sessions of the caller.
      * Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/SESSION_NOT_FOUND, PERMISSION_DENIED/ACTION_DENIED.
      * </pre>
      */
@@ -1049,7 +1054,7 @@ public final class ControlServiceGrpc {
 
     /**
      * <pre>
-     * CompactState shortens the stored conversation of a session.
+     * CompactState shortens the stored conversation of a session, without those of its other threads.
      * Errors: INVALID_ARGUMENT/INVALID_ARGUMENT, NOT_FOUND/SESSION_NOT_FOUND, PERMISSION_DENIED/ACTION_DENIED.
      * </pre>
      */

@@ -35,6 +35,7 @@ private static final long serialVersionUID = 0L;
     sessionId_ = "";
     queuedTurns_ = java.util.Collections.emptyList();
     holds_ = java.util.Collections.emptyList();
+    gaps_ = java.util.Collections.emptyList();
   }
 
   public static final com.google.protobuf.Descriptors.Descriptor
@@ -234,6 +235,67 @@ private static final long serialVersionUID = 0L;
     return holds_.get(index);
   }
 
+  public static final int GAPS_FIELD_NUMBER = 5;
+  @SuppressWarnings("serial")
+  private java.util.List<io.github.protolink_grpc.v1.Gap> gaps_;
+  /**
+   * <pre>
+   * Parts without a value.
+   * </pre>
+   *
+   * <code>repeated .plgrpc.v1.Gap gaps = 5;</code>
+   */
+  @java.lang.Override
+  public java.util.List<io.github.protolink_grpc.v1.Gap> getGapsList() {
+    return gaps_;
+  }
+  /**
+   * <pre>
+   * Parts without a value.
+   * </pre>
+   *
+   * <code>repeated .plgrpc.v1.Gap gaps = 5;</code>
+   */
+  @java.lang.Override
+  public java.util.List<? extends io.github.protolink_grpc.v1.GapOrBuilder> 
+      getGapsOrBuilderList() {
+    return gaps_;
+  }
+  /**
+   * <pre>
+   * Parts without a value.
+   * </pre>
+   *
+   * <code>repeated .plgrpc.v1.Gap gaps = 5;</code>
+   */
+  @java.lang.Override
+  public int getGapsCount() {
+    return gaps_.size();
+  }
+  /**
+   * <pre>
+   * Parts without a value.
+   * </pre>
+   *
+   * <code>repeated .plgrpc.v1.Gap gaps = 5;</code>
+   */
+  @java.lang.Override
+  public io.github.protolink_grpc.v1.Gap getGaps(int index) {
+    return gaps_.get(index);
+  }
+  /**
+   * <pre>
+   * Parts without a value.
+   * </pre>
+   *
+   * <code>repeated .plgrpc.v1.Gap gaps = 5;</code>
+   */
+  @java.lang.Override
+  public io.github.protolink_grpc.v1.GapOrBuilder getGapsOrBuilder(
+      int index) {
+    return gaps_.get(index);
+  }
+
   private byte memoizedIsInitialized = -1;
   @java.lang.Override
   public final boolean isInitialized() {
@@ -260,6 +322,9 @@ private static final long serialVersionUID = 0L;
     for (int i = 0; i < holds_.size(); i++) {
       output.writeMessage(4, holds_.get(i));
     }
+    for (int i = 0; i < gaps_.size(); i++) {
+      output.writeMessage(5, gaps_.get(i));
+    }
     getUnknownFields().writeTo(output);
   }
 
@@ -284,6 +349,10 @@ private static final long serialVersionUID = 0L;
       size += com.google.protobuf.CodedOutputStream
         .computeMessageSize(4, holds_.get(i));
     }
+    for (int i = 0; i < gaps_.size(); i++) {
+      size += com.google.protobuf.CodedOutputStream
+        .computeMessageSize(5, gaps_.get(i));
+    }
     size += getUnknownFields().getSerializedSize();
     memoizedSize = size;
     return size;
@@ -307,6 +376,8 @@ private static final long serialVersionUID = 0L;
         .equals(other.getQueuedTurnsList())) return false;
     if (!getHoldsList()
         .equals(other.getHoldsList())) return false;
+    if (!getGapsList()
+        .equals(other.getGapsList())) return false;
     if (!getUnknownFields().equals(other.getUnknownFields())) return false;
     return true;
   }
@@ -330,6 +401,10 @@ private static final long serialVersionUID = 0L;
     if (getHoldsCount() > 0) {
       hash = (37 * hash) + HOLDS_FIELD_NUMBER;
       hash = (53 * hash) + getHoldsList().hashCode();
+    }
+    if (getGapsCount() > 0) {
+      hash = (37 * hash) + GAPS_FIELD_NUMBER;
+      hash = (53 * hash) + getGapsList().hashCode();
     }
     hash = (29 * hash) + getUnknownFields().hashCode();
     memoizedHashCode = hash;
@@ -482,6 +557,13 @@ private static final long serialVersionUID = 0L;
         holdsBuilder_.clear();
       }
       bitField0_ = (bitField0_ & ~0x00000008);
+      if (gapsBuilder_ == null) {
+        gaps_ = java.util.Collections.emptyList();
+      } else {
+        gaps_ = null;
+        gapsBuilder_.clear();
+      }
+      bitField0_ = (bitField0_ & ~0x00000010);
       return this;
     }
 
@@ -532,6 +614,15 @@ private static final long serialVersionUID = 0L;
         result.holds_ = holds_;
       } else {
         result.holds_ = holdsBuilder_.build();
+      }
+      if (gapsBuilder_ == null) {
+        if (((bitField0_ & 0x00000010) != 0)) {
+          gaps_ = java.util.Collections.unmodifiableList(gaps_);
+          bitField0_ = (bitField0_ & ~0x00000010);
+        }
+        result.gaps_ = gaps_;
+      } else {
+        result.gaps_ = gapsBuilder_.build();
       }
     }
 
@@ -617,6 +708,32 @@ private static final long serialVersionUID = 0L;
           }
         }
       }
+      if (gapsBuilder_ == null) {
+        if (!other.gaps_.isEmpty()) {
+          if (gaps_.isEmpty()) {
+            gaps_ = other.gaps_;
+            bitField0_ = (bitField0_ & ~0x00000010);
+          } else {
+            ensureGapsIsMutable();
+            gaps_.addAll(other.gaps_);
+          }
+          onChanged();
+        }
+      } else {
+        if (!other.gaps_.isEmpty()) {
+          if (gapsBuilder_.isEmpty()) {
+            gapsBuilder_.dispose();
+            gapsBuilder_ = null;
+            gaps_ = other.gaps_;
+            bitField0_ = (bitField0_ & ~0x00000010);
+            gapsBuilder_ = 
+              com.google.protobuf.GeneratedMessage.alwaysUseFieldBuilders ?
+                 internalGetGapsFieldBuilder() : null;
+          } else {
+            gapsBuilder_.addAllMessages(other.gaps_);
+          }
+        }
+      }
       this.mergeUnknownFields(other.getUnknownFields());
       onChanged();
       return this;
@@ -679,6 +796,19 @@ private static final long serialVersionUID = 0L;
               }
               break;
             } // case 34
+            case 42: {
+              io.github.protolink_grpc.v1.Gap m =
+                  input.readMessage(
+                      io.github.protolink_grpc.v1.Gap.parser(),
+                      extensionRegistry);
+              if (gapsBuilder_ == null) {
+                ensureGapsIsMutable();
+                gaps_.add(m);
+              } else {
+                gapsBuilder_.addMessage(m);
+              }
+              break;
+            } // case 42
             default: {
               if (!super.parseUnknownField(input, extensionRegistry, tag)) {
                 done = true; // was an endgroup tag
@@ -1454,6 +1584,318 @@ private static final long serialVersionUID = 0L;
         holds_ = null;
       }
       return holdsBuilder_;
+    }
+
+    private java.util.List<io.github.protolink_grpc.v1.Gap> gaps_ =
+      java.util.Collections.emptyList();
+    private void ensureGapsIsMutable() {
+      if (!((bitField0_ & 0x00000010) != 0)) {
+        gaps_ = new java.util.ArrayList<io.github.protolink_grpc.v1.Gap>(gaps_);
+        bitField0_ |= 0x00000010;
+       }
+    }
+
+    private com.google.protobuf.RepeatedFieldBuilder<
+        io.github.protolink_grpc.v1.Gap, io.github.protolink_grpc.v1.Gap.Builder, io.github.protolink_grpc.v1.GapOrBuilder> gapsBuilder_;
+
+    /**
+     * <pre>
+     * Parts without a value.
+     * </pre>
+     *
+     * <code>repeated .plgrpc.v1.Gap gaps = 5;</code>
+     */
+    public java.util.List<io.github.protolink_grpc.v1.Gap> getGapsList() {
+      if (gapsBuilder_ == null) {
+        return java.util.Collections.unmodifiableList(gaps_);
+      } else {
+        return gapsBuilder_.getMessageList();
+      }
+    }
+    /**
+     * <pre>
+     * Parts without a value.
+     * </pre>
+     *
+     * <code>repeated .plgrpc.v1.Gap gaps = 5;</code>
+     */
+    public int getGapsCount() {
+      if (gapsBuilder_ == null) {
+        return gaps_.size();
+      } else {
+        return gapsBuilder_.getCount();
+      }
+    }
+    /**
+     * <pre>
+     * Parts without a value.
+     * </pre>
+     *
+     * <code>repeated .plgrpc.v1.Gap gaps = 5;</code>
+     */
+    public io.github.protolink_grpc.v1.Gap getGaps(int index) {
+      if (gapsBuilder_ == null) {
+        return gaps_.get(index);
+      } else {
+        return gapsBuilder_.getMessage(index);
+      }
+    }
+    /**
+     * <pre>
+     * Parts without a value.
+     * </pre>
+     *
+     * <code>repeated .plgrpc.v1.Gap gaps = 5;</code>
+     */
+    public Builder setGaps(
+        int index, io.github.protolink_grpc.v1.Gap value) {
+      if (gapsBuilder_ == null) {
+        if (value == null) {
+          throw new NullPointerException();
+        }
+        ensureGapsIsMutable();
+        gaps_.set(index, value);
+        onChanged();
+      } else {
+        gapsBuilder_.setMessage(index, value);
+      }
+      return this;
+    }
+    /**
+     * <pre>
+     * Parts without a value.
+     * </pre>
+     *
+     * <code>repeated .plgrpc.v1.Gap gaps = 5;</code>
+     */
+    public Builder setGaps(
+        int index, io.github.protolink_grpc.v1.Gap.Builder builderForValue) {
+      if (gapsBuilder_ == null) {
+        ensureGapsIsMutable();
+        gaps_.set(index, builderForValue.build());
+        onChanged();
+      } else {
+        gapsBuilder_.setMessage(index, builderForValue.build());
+      }
+      return this;
+    }
+    /**
+     * <pre>
+     * Parts without a value.
+     * </pre>
+     *
+     * <code>repeated .plgrpc.v1.Gap gaps = 5;</code>
+     */
+    public Builder addGaps(io.github.protolink_grpc.v1.Gap value) {
+      if (gapsBuilder_ == null) {
+        if (value == null) {
+          throw new NullPointerException();
+        }
+        ensureGapsIsMutable();
+        gaps_.add(value);
+        onChanged();
+      } else {
+        gapsBuilder_.addMessage(value);
+      }
+      return this;
+    }
+    /**
+     * <pre>
+     * Parts without a value.
+     * </pre>
+     *
+     * <code>repeated .plgrpc.v1.Gap gaps = 5;</code>
+     */
+    public Builder addGaps(
+        int index, io.github.protolink_grpc.v1.Gap value) {
+      if (gapsBuilder_ == null) {
+        if (value == null) {
+          throw new NullPointerException();
+        }
+        ensureGapsIsMutable();
+        gaps_.add(index, value);
+        onChanged();
+      } else {
+        gapsBuilder_.addMessage(index, value);
+      }
+      return this;
+    }
+    /**
+     * <pre>
+     * Parts without a value.
+     * </pre>
+     *
+     * <code>repeated .plgrpc.v1.Gap gaps = 5;</code>
+     */
+    public Builder addGaps(
+        io.github.protolink_grpc.v1.Gap.Builder builderForValue) {
+      if (gapsBuilder_ == null) {
+        ensureGapsIsMutable();
+        gaps_.add(builderForValue.build());
+        onChanged();
+      } else {
+        gapsBuilder_.addMessage(builderForValue.build());
+      }
+      return this;
+    }
+    /**
+     * <pre>
+     * Parts without a value.
+     * </pre>
+     *
+     * <code>repeated .plgrpc.v1.Gap gaps = 5;</code>
+     */
+    public Builder addGaps(
+        int index, io.github.protolink_grpc.v1.Gap.Builder builderForValue) {
+      if (gapsBuilder_ == null) {
+        ensureGapsIsMutable();
+        gaps_.add(index, builderForValue.build());
+        onChanged();
+      } else {
+        gapsBuilder_.addMessage(index, builderForValue.build());
+      }
+      return this;
+    }
+    /**
+     * <pre>
+     * Parts without a value.
+     * </pre>
+     *
+     * <code>repeated .plgrpc.v1.Gap gaps = 5;</code>
+     */
+    public Builder addAllGaps(
+        java.lang.Iterable<? extends io.github.protolink_grpc.v1.Gap> values) {
+      if (gapsBuilder_ == null) {
+        ensureGapsIsMutable();
+        com.google.protobuf.AbstractMessageLite.Builder.addAll(
+            values, gaps_);
+        onChanged();
+      } else {
+        gapsBuilder_.addAllMessages(values);
+      }
+      return this;
+    }
+    /**
+     * <pre>
+     * Parts without a value.
+     * </pre>
+     *
+     * <code>repeated .plgrpc.v1.Gap gaps = 5;</code>
+     */
+    public Builder clearGaps() {
+      if (gapsBuilder_ == null) {
+        gaps_ = java.util.Collections.emptyList();
+        bitField0_ = (bitField0_ & ~0x00000010);
+        onChanged();
+      } else {
+        gapsBuilder_.clear();
+      }
+      return this;
+    }
+    /**
+     * <pre>
+     * Parts without a value.
+     * </pre>
+     *
+     * <code>repeated .plgrpc.v1.Gap gaps = 5;</code>
+     */
+    public Builder removeGaps(int index) {
+      if (gapsBuilder_ == null) {
+        ensureGapsIsMutable();
+        gaps_.remove(index);
+        onChanged();
+      } else {
+        gapsBuilder_.remove(index);
+      }
+      return this;
+    }
+    /**
+     * <pre>
+     * Parts without a value.
+     * </pre>
+     *
+     * <code>repeated .plgrpc.v1.Gap gaps = 5;</code>
+     */
+    public io.github.protolink_grpc.v1.Gap.Builder getGapsBuilder(
+        int index) {
+      return internalGetGapsFieldBuilder().getBuilder(index);
+    }
+    /**
+     * <pre>
+     * Parts without a value.
+     * </pre>
+     *
+     * <code>repeated .plgrpc.v1.Gap gaps = 5;</code>
+     */
+    public io.github.protolink_grpc.v1.GapOrBuilder getGapsOrBuilder(
+        int index) {
+      if (gapsBuilder_ == null) {
+        return gaps_.get(index);  } else {
+        return gapsBuilder_.getMessageOrBuilder(index);
+      }
+    }
+    /**
+     * <pre>
+     * Parts without a value.
+     * </pre>
+     *
+     * <code>repeated .plgrpc.v1.Gap gaps = 5;</code>
+     */
+    public java.util.List<? extends io.github.protolink_grpc.v1.GapOrBuilder> 
+         getGapsOrBuilderList() {
+      if (gapsBuilder_ != null) {
+        return gapsBuilder_.getMessageOrBuilderList();
+      } else {
+        return java.util.Collections.unmodifiableList(gaps_);
+      }
+    }
+    /**
+     * <pre>
+     * Parts without a value.
+     * </pre>
+     *
+     * <code>repeated .plgrpc.v1.Gap gaps = 5;</code>
+     */
+    public io.github.protolink_grpc.v1.Gap.Builder addGapsBuilder() {
+      return internalGetGapsFieldBuilder().addBuilder(
+          io.github.protolink_grpc.v1.Gap.getDefaultInstance());
+    }
+    /**
+     * <pre>
+     * Parts without a value.
+     * </pre>
+     *
+     * <code>repeated .plgrpc.v1.Gap gaps = 5;</code>
+     */
+    public io.github.protolink_grpc.v1.Gap.Builder addGapsBuilder(
+        int index) {
+      return internalGetGapsFieldBuilder().addBuilder(
+          index, io.github.protolink_grpc.v1.Gap.getDefaultInstance());
+    }
+    /**
+     * <pre>
+     * Parts without a value.
+     * </pre>
+     *
+     * <code>repeated .plgrpc.v1.Gap gaps = 5;</code>
+     */
+    public java.util.List<io.github.protolink_grpc.v1.Gap.Builder> 
+         getGapsBuilderList() {
+      return internalGetGapsFieldBuilder().getBuilderList();
+    }
+    private com.google.protobuf.RepeatedFieldBuilder<
+        io.github.protolink_grpc.v1.Gap, io.github.protolink_grpc.v1.Gap.Builder, io.github.protolink_grpc.v1.GapOrBuilder> 
+        internalGetGapsFieldBuilder() {
+      if (gapsBuilder_ == null) {
+        gapsBuilder_ = new com.google.protobuf.RepeatedFieldBuilder<
+            io.github.protolink_grpc.v1.Gap, io.github.protolink_grpc.v1.Gap.Builder, io.github.protolink_grpc.v1.GapOrBuilder>(
+                gaps_,
+                ((bitField0_ & 0x00000010) != 0),
+                getParentForChildren(),
+                isClean());
+        gaps_ = null;
+      }
+      return gapsBuilder_;
     }
 
     // @@protoc_insertion_point(builder_scope:plgrpc.v1.QueueSnapshot)

@@ -127,4 +127,48 @@ public interface QueueSnapshotOrBuilder extends
    */
   io.github.protolink_grpc.v1.QueueHoldOrBuilder getHoldsOrBuilder(
       int index);
+
+  /**
+   * <pre>
+   * Parts without a value.
+   * </pre>
+   *
+   * <code>repeated .plgrpc.v1.Gap gaps = 5;</code>
+   */
+  java.util.List<io.github.protolink_grpc.v1.Gap> 
+      getGapsList();
+  /**
+   * <pre>
+   * Parts without a value.
+   * </pre>
+   *
+   * <code>repeated .plgrpc.v1.Gap gaps = 5;</code>
+   */
+  io.github.protolink_grpc.v1.Gap getGaps(int index);
+  /**
+   * <pre>
+   * Parts without a value.
+   * </pre>
+   *
+   * <code>repeated .plgrpc.v1.Gap gaps = 5;</code>
+   */
+  int getGapsCount();
+  /**
+   * <pre>
+   * Parts without a value.
+   * </pre>
+   *
+   * <code>repeated .plgrpc.v1.Gap gaps = 5;</code>
+   */
+  java.util.List<? extends io.github.protolink_grpc.v1.GapOrBuilder> 
+      getGapsOrBuilderList();
+  /**
+   * <pre>
+   * Parts without a value.
+   * </pre>
+   *
+   * <code>repeated .plgrpc.v1.Gap gaps = 5;</code>
+   */
+  io.github.protolink_grpc.v1.GapOrBuilder getGapsOrBuilder(
+      int index);
 }

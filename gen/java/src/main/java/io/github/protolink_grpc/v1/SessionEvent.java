@@ -7,8 +7,9 @@ package io.github.protolink_grpc.v1;
 
 /**
  * <pre>
- * SessionEvent is one immutable fact in a session's own log. The rules of RunEvent apply. What happens inside a turn is in the log
- * of its task. Fields 1 to 15 are the envelope; payload kinds have numbers from 16. Next free number of the envelope: 3.
+ * SessionEvent is one immutable fact in a session's own log. The rules of RunEvent apply. What happens inside a turn is in the log of
+ * its task.
+ * Fields 1 to 15 are the envelope; payload kinds have numbers from 16. Next free number of the envelope: 3.
  * </pre>
  *
  * Protobuf type {@code plgrpc.v1.SessionEvent}
@@ -865,8 +866,9 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * SessionEvent is one immutable fact in a session's own log. The rules of RunEvent apply. What happens inside a turn is in the log
-   * of its task. Fields 1 to 15 are the envelope; payload kinds have numbers from 16. Next free number of the envelope: 3.
+   * SessionEvent is one immutable fact in a session's own log. The rules of RunEvent apply. What happens inside a turn is in the log of
+   * its task.
+   * Fields 1 to 15 are the envelope; payload kinds have numbers from 16. Next free number of the envelope: 3.
    * </pre>
    *
    * Protobuf type {@code plgrpc.v1.SessionEvent}

@@ -191,66 +191,67 @@ public final class Snapshot {
       "tifacts\030\006 \003(\0132\032.plgrpc.v1.ArtifactSummar" +
       "y\022\034\n\004gaps\030\007 \003(\0132\016.plgrpc.v1.Gap\"K\n\nQueue" +
       "dTurn\022\035\n\004turn\030\001 \001(\0132\017.plgrpc.v1.Turn\022\r\n\005" +
-      "place\030\002 \001(\005\022\017\n\007preview\030\003 \001(\t\"\207\001\n\rQueueSn" +
+      "place\030\002 \001(\005\022\017\n\007preview\030\003 \001(\t\"\245\001\n\rQueueSn" +
       "apshot\022\022\n\nsession_id\030\001 \001(\t\022\020\n\010position\030\002" +
       " \001(\003\022+\n\014queued_turns\030\003 \003(\0132\025.plgrpc.v1.Q" +
       "ueuedTurn\022#\n\005holds\030\004 \003(\0132\024.plgrpc.v1.Que" +
-      "ueHold\"W\n\tQueueHold\022\021\n\tthread_id\030\001 \001(\t\022\036" +
-      "\n\005turns\030\002 \003(\0132\017.plgrpc.v1.Turn\022\027\n\017waits_" +
-      "for_input\030\003 \001(\010\"\226\001\n\025ToolInventorySnapsho" +
-      "t\0221\n\rsnapshot_time\030\001 \001(\0132\032.google.protob" +
-      "uf.Timestamp\022,\n\005tools\030\002 \003(\0132\035.plgrpc.v1." +
-      "ToolInventoryEntry\022\034\n\004gaps\030\003 \003(\0132\016.plgrp" +
-      "c.v1.Gap\"J\n\022ToolInventoryEntry\022\035\n\004tool\030\001" +
-      " \001(\0132\017.plgrpc.v1.Tool\022\025\n\rruntime_owner\030\002" +
-      " \001(\t\"\344\001\n\027ContextBoundarySnapshot\022\017\n\007task" +
-      "_id\030\001 \001(\t\022\020\n\010sequence\030\002 \001(\003\022\031\n\021prepared_" +
-      "sequence\030\003 \001(\003\022,\n\010manifest\030\004 \001(\0132\032.plgrp" +
-      "c.v1.ContextManifest\022\014\n\004step\030\005 \001(\005\0221\n\013co" +
-      "mpactions\030\006 \003(\0132\034.plgrpc.v1.CompactionSu" +
-      "mmary\022\034\n\004gaps\030\007 \003(\0132\016.plgrpc.v1.Gap\"\206\001\n\021" +
-      "CompactionSummary\022\020\n\010sequence\030\001 \001(\003\022/\n\013c" +
-      "reate_time\030\002 \001(\0132\032.google.protobuf.Times" +
-      "tamp\022.\n\tcompacted\030\003 \001(\0132\033.plgrpc.v1.Cont" +
-      "extCompacted\"\353\001\n\017ArtifactSummary\022\017\n\007task" +
-      "_id\030\001 \001(\t\022\023\n\013artifact_id\030\002 \001(\t\022\014\n\004kind\030\003" +
-      " \001(\t\022\014\n\004name\030\004 \001(\t\022\013\n\003uri\030\005 \001(\t\022\022\n\nmedia" +
-      "_type\030\006 \001(\t\022\021\n\taction_id\030\007 \001(\t\022\022\n\npart_c" +
-      "ount\030\010 \001(\005\022\014\n\004size\030\t \001(\003\022\017\n\007preview\030\n \001(" +
-      "\t\022/\n\013create_time\030\013 \001(\0132\032.google.protobuf" +
-      ".Timestamp\"\203\001\n\021ArtifactsSnapshot\022\017\n\007task" +
-      "_id\030\001 \001(\t\022\020\n\010sequence\030\002 \001(\003\022-\n\tartifacts" +
-      "\030\003 \003(\0132\032.plgrpc.v1.ArtifactSummary\022\034\n\004ga" +
-      "ps\030\004 \003(\0132\016.plgrpc.v1.Gap\"U\n\013ActionCount\022" +
-      "\014\n\004kind\030\001 \001(\t\022)\n\007outcome\030\002 \001(\0162\030.plgrpc." +
-      "v1.ActionOutcome\022\r\n\005count\030\003 \001(\003\"\305\002\n\020Evid" +
-      "enceSnapshot\022\017\n\007task_id\030\001 \001(\t\022\020\n\010sequenc" +
-      "e\030\002 \001(\003\022\020\n\010trace_id\030\003 \001(\t\022\017\n\007run_ids\030\004 \003" +
-      "(\t\022\'\n\007actions\030\005 \003(\0132\026.plgrpc.v1.ActionCo" +
-      "unt\022\031\n\021approvals_granted\030\006 \001(\003\022\030\n\020approv" +
-      "als_denied\030\007 \001(\003\022\031\n\021approvals_expired\030\010 " +
-      "\001(\003\0220\n\020policy_decisions\030\t \003(\0132\026.plgrpc.v" +
-      "1.PolicyCount\022\"\n\005links\030\n \003(\0132\023.plgrpc.v1" +
-      ".TaskLink\022\034\n\004gaps\030\013 \003(\0132\016.plgrpc.v1.Gap\"" +
-      "E\n\013PolicyCount\022\'\n\006effect\030\001 \001(\0162\027.plgrpc." +
-      "v1.PolicyEffect\022\r\n\005count\030\002 \001(\003*\226\001\n\014Avail" +
-      "ability\022\034\n\030AVAILABILITY_UNSPECIFIED\020\000\022\030\n" +
-      "\024AVAILABILITY_UNKNOWN\020\001\022\034\n\030AVAILABILITY_" +
-      "UNAVAILABLE\020\002\022\026\n\022AVAILABILITY_STALE\020\003\022\030\n" +
-      "\024AVAILABILITY_BLOCKED\020\004*\247\001\n\rDeliveryStat" +
-      "e\022\036\n\032DELIVERY_STATE_UNSPECIFIED\020\000\022!\n\035DEL" +
-      "IVERY_STATE_NOT_APPLICABLE\020\001\022\032\n\026DELIVERY" +
-      "_STATE_PENDING\020\002\022\034\n\030DELIVERY_STATE_DELIV" +
-      "ERED\020\003\022\031\n\025DELIVERY_STATE_FAILED\020\004*\351\001\n\014Th" +
-      "readStatus\022\035\n\031THREAD_STATUS_UNSPECIFIED\020" +
-      "\000\022\026\n\022THREAD_STATUS_IDLE\020\001\022\030\n\024THREAD_STAT" +
-      "US_QUEUED\020\002\022\031\n\025THREAD_STATUS_RUNNING\020\003\022\031" +
-      "\n\025THREAD_STATUS_BLOCKED\020\004\022\033\n\027THREAD_STAT" +
-      "US_COMPLETED\020\005\022\030\n\024THREAD_STATUS_FAILED\020\006" +
-      "\022\033\n\027THREAD_STATUS_CANCELLED\020\007Bc\n\033io.gith" +
-      "ub.protolink_grpc.v1P\001ZBgithub.com/proto" +
-      "link-grpc/protolink-grpc/gen/go/plgrpc/v" +
-      "1;plgrpcv1b\006proto3"
+      "ueHold\022\034\n\004gaps\030\005 \003(\0132\016.plgrpc.v1.Gap\"W\n\t" +
+      "QueueHold\022\021\n\tthread_id\030\001 \001(\t\022\036\n\005turns\030\002 " +
+      "\003(\0132\017.plgrpc.v1.Turn\022\027\n\017waits_for_input\030" +
+      "\003 \001(\010\"\226\001\n\025ToolInventorySnapshot\0221\n\rsnaps" +
+      "hot_time\030\001 \001(\0132\032.google.protobuf.Timesta" +
+      "mp\022,\n\005tools\030\002 \003(\0132\035.plgrpc.v1.ToolInvent" +
+      "oryEntry\022\034\n\004gaps\030\003 \003(\0132\016.plgrpc.v1.Gap\"J" +
+      "\n\022ToolInventoryEntry\022\035\n\004tool\030\001 \001(\0132\017.plg" +
+      "rpc.v1.Tool\022\025\n\rruntime_owner\030\002 \001(\t\"\344\001\n\027C" +
+      "ontextBoundarySnapshot\022\017\n\007task_id\030\001 \001(\t\022" +
+      "\020\n\010sequence\030\002 \001(\003\022\031\n\021prepared_sequence\030\003" +
+      " \001(\003\022,\n\010manifest\030\004 \001(\0132\032.plgrpc.v1.Conte" +
+      "xtManifest\022\014\n\004step\030\005 \001(\005\0221\n\013compactions\030" +
+      "\006 \003(\0132\034.plgrpc.v1.CompactionSummary\022\034\n\004g" +
+      "aps\030\007 \003(\0132\016.plgrpc.v1.Gap\"\206\001\n\021Compaction" +
+      "Summary\022\020\n\010sequence\030\001 \001(\003\022/\n\013create_time" +
+      "\030\002 \001(\0132\032.google.protobuf.Timestamp\022.\n\tco" +
+      "mpacted\030\003 \001(\0132\033.plgrpc.v1.ContextCompact" +
+      "ed\"\353\001\n\017ArtifactSummary\022\017\n\007task_id\030\001 \001(\t\022" +
+      "\023\n\013artifact_id\030\002 \001(\t\022\014\n\004kind\030\003 \001(\t\022\014\n\004na" +
+      "me\030\004 \001(\t\022\013\n\003uri\030\005 \001(\t\022\022\n\nmedia_type\030\006 \001(" +
+      "\t\022\021\n\taction_id\030\007 \001(\t\022\022\n\npart_count\030\010 \001(\005" +
+      "\022\014\n\004size\030\t \001(\003\022\017\n\007preview\030\n \001(\t\022/\n\013creat" +
+      "e_time\030\013 \001(\0132\032.google.protobuf.Timestamp" +
+      "\"\203\001\n\021ArtifactsSnapshot\022\017\n\007task_id\030\001 \001(\t\022" +
+      "\020\n\010sequence\030\002 \001(\003\022-\n\tartifacts\030\003 \003(\0132\032.p" +
+      "lgrpc.v1.ArtifactSummary\022\034\n\004gaps\030\004 \003(\0132\016" +
+      ".plgrpc.v1.Gap\"U\n\013ActionCount\022\014\n\004kind\030\001 " +
+      "\001(\t\022)\n\007outcome\030\002 \001(\0162\030.plgrpc.v1.ActionO" +
+      "utcome\022\r\n\005count\030\003 \001(\003\"\305\002\n\020EvidenceSnapsh" +
+      "ot\022\017\n\007task_id\030\001 \001(\t\022\020\n\010sequence\030\002 \001(\003\022\020\n" +
+      "\010trace_id\030\003 \001(\t\022\017\n\007run_ids\030\004 \003(\t\022\'\n\007acti" +
+      "ons\030\005 \003(\0132\026.plgrpc.v1.ActionCount\022\031\n\021app" +
+      "rovals_granted\030\006 \001(\003\022\030\n\020approvals_denied" +
+      "\030\007 \001(\003\022\031\n\021approvals_expired\030\010 \001(\003\0220\n\020pol" +
+      "icy_decisions\030\t \003(\0132\026.plgrpc.v1.PolicyCo" +
+      "unt\022\"\n\005links\030\n \003(\0132\023.plgrpc.v1.TaskLink\022" +
+      "\034\n\004gaps\030\013 \003(\0132\016.plgrpc.v1.Gap\"E\n\013PolicyC" +
+      "ount\022\'\n\006effect\030\001 \001(\0162\027.plgrpc.v1.PolicyE" +
+      "ffect\022\r\n\005count\030\002 \001(\003*\226\001\n\014Availability\022\034\n" +
+      "\030AVAILABILITY_UNSPECIFIED\020\000\022\030\n\024AVAILABIL" +
+      "ITY_UNKNOWN\020\001\022\034\n\030AVAILABILITY_UNAVAILABL" +
+      "E\020\002\022\026\n\022AVAILABILITY_STALE\020\003\022\030\n\024AVAILABIL" +
+      "ITY_BLOCKED\020\004*\247\001\n\rDeliveryState\022\036\n\032DELIV" +
+      "ERY_STATE_UNSPECIFIED\020\000\022!\n\035DELIVERY_STAT" +
+      "E_NOT_APPLICABLE\020\001\022\032\n\026DELIVERY_STATE_PEN" +
+      "DING\020\002\022\034\n\030DELIVERY_STATE_DELIVERED\020\003\022\031\n\025" +
+      "DELIVERY_STATE_FAILED\020\004*\351\001\n\014ThreadStatus" +
+      "\022\035\n\031THREAD_STATUS_UNSPECIFIED\020\000\022\026\n\022THREA" +
+      "D_STATUS_IDLE\020\001\022\030\n\024THREAD_STATUS_QUEUED\020" +
+      "\002\022\031\n\025THREAD_STATUS_RUNNING\020\003\022\031\n\025THREAD_S" +
+      "TATUS_BLOCKED\020\004\022\033\n\027THREAD_STATUS_COMPLET" +
+      "ED\020\005\022\030\n\024THREAD_STATUS_FAILED\020\006\022\033\n\027THREAD" +
+      "_STATUS_CANCELLED\020\007Bc\n\033io.github.protoli" +
+      "nk_grpc.v1P\001ZBgithub.com/protolink-grpc/" +
+      "protolink-grpc/gen/go/plgrpc/v1;plgrpcv1" +
+      "b\006proto3"
     };
     descriptor = com.google.protobuf.Descriptors.FileDescriptor
       .internalBuildGeneratedFileFrom(descriptorData,
@@ -314,7 +315,7 @@ public final class Snapshot {
     internal_static_plgrpc_v1_QueueSnapshot_fieldAccessorTable = new
       com.google.protobuf.GeneratedMessage.FieldAccessorTable(
         internal_static_plgrpc_v1_QueueSnapshot_descriptor,
-        new java.lang.String[] { "SessionId", "Position", "QueuedTurns", "Holds", });
+        new java.lang.String[] { "SessionId", "Position", "QueuedTurns", "Holds", "Gaps", });
     internal_static_plgrpc_v1_QueueHold_descriptor =
       getDescriptor().getMessageTypes().get(8);
     internal_static_plgrpc_v1_QueueHold_fieldAccessorTable = new

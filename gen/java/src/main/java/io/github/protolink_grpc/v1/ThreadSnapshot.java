@@ -455,7 +455,7 @@ private static final long serialVersionUID = 0L;
   private io.github.protolink_grpc.v1.Turn lastOutcome_;
   /**
    * <pre>
-   * Last turn that has ended. Unset if there is none.
+   * Of the turns that have ended, the one that was submitted last. Unset if there is none.
    * </pre>
    *
    * <code>.plgrpc.v1.Turn last_outcome = 10;</code>
@@ -467,7 +467,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Last turn that has ended. Unset if there is none.
+   * Of the turns that have ended, the one that was submitted last. Unset if there is none.
    * </pre>
    *
    * <code>.plgrpc.v1.Turn last_outcome = 10;</code>
@@ -479,7 +479,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Last turn that has ended. Unset if there is none.
+   * Of the turns that have ended, the one that was submitted last. Unset if there is none.
    * </pre>
    *
    * <code>.plgrpc.v1.Turn last_outcome = 10;</code>
@@ -3209,7 +3209,7 @@ private static final long serialVersionUID = 0L;
         io.github.protolink_grpc.v1.Turn, io.github.protolink_grpc.v1.Turn.Builder, io.github.protolink_grpc.v1.TurnOrBuilder> lastOutcomeBuilder_;
     /**
      * <pre>
-     * Last turn that has ended. Unset if there is none.
+     * Of the turns that have ended, the one that was submitted last. Unset if there is none.
      * </pre>
      *
      * <code>.plgrpc.v1.Turn last_outcome = 10;</code>
@@ -3220,7 +3220,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Last turn that has ended. Unset if there is none.
+     * Of the turns that have ended, the one that was submitted last. Unset if there is none.
      * </pre>
      *
      * <code>.plgrpc.v1.Turn last_outcome = 10;</code>
@@ -3235,7 +3235,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Last turn that has ended. Unset if there is none.
+     * Of the turns that have ended, the one that was submitted last. Unset if there is none.
      * </pre>
      *
      * <code>.plgrpc.v1.Turn last_outcome = 10;</code>
@@ -3255,7 +3255,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Last turn that has ended. Unset if there is none.
+     * Of the turns that have ended, the one that was submitted last. Unset if there is none.
      * </pre>
      *
      * <code>.plgrpc.v1.Turn last_outcome = 10;</code>
@@ -3273,7 +3273,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Last turn that has ended. Unset if there is none.
+     * Of the turns that have ended, the one that was submitted last. Unset if there is none.
      * </pre>
      *
      * <code>.plgrpc.v1.Turn last_outcome = 10;</code>
@@ -3298,7 +3298,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Last turn that has ended. Unset if there is none.
+     * Of the turns that have ended, the one that was submitted last. Unset if there is none.
      * </pre>
      *
      * <code>.plgrpc.v1.Turn last_outcome = 10;</code>
@@ -3315,7 +3315,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Last turn that has ended. Unset if there is none.
+     * Of the turns that have ended, the one that was submitted last. Unset if there is none.
      * </pre>
      *
      * <code>.plgrpc.v1.Turn last_outcome = 10;</code>
@@ -3327,7 +3327,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Last turn that has ended. Unset if there is none.
+     * Of the turns that have ended, the one that was submitted last. Unset if there is none.
      * </pre>
      *
      * <code>.plgrpc.v1.Turn last_outcome = 10;</code>
@@ -3342,7 +3342,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Last turn that has ended. Unset if there is none.
+     * Of the turns that have ended, the one that was submitted last. Unset if there is none.
      * </pre>
      *
      * <code>.plgrpc.v1.Turn last_outcome = 10;</code>

@@ -267,7 +267,7 @@ public interface ThreadSnapshotOrBuilder extends
 
   /**
    * <pre>
-   * Last turn that has ended. Unset if there is none.
+   * Of the turns that have ended, the one that was submitted last. Unset if there is none.
    * </pre>
    *
    * <code>.plgrpc.v1.Turn last_outcome = 10;</code>
@@ -276,7 +276,7 @@ public interface ThreadSnapshotOrBuilder extends
   boolean hasLastOutcome();
   /**
    * <pre>
-   * Last turn that has ended. Unset if there is none.
+   * Of the turns that have ended, the one that was submitted last. Unset if there is none.
    * </pre>
    *
    * <code>.plgrpc.v1.Turn last_outcome = 10;</code>
@@ -285,7 +285,7 @@ public interface ThreadSnapshotOrBuilder extends
   io.github.protolink_grpc.v1.Turn getLastOutcome();
   /**
    * <pre>
-   * Last turn that has ended. Unset if there is none.
+   * Of the turns that have ended, the one that was submitted last. Unset if there is none.
    * </pre>
    *
    * <code>.plgrpc.v1.Turn last_outcome = 10;</code>
