@@ -118,7 +118,7 @@ def _begin_attempt(task: TaskRecords, event: RunEvent, changed: ev.TaskStatusCha
     worker = {} if changed.worker is None else {"worker": changed.worker.to_dict()}
     yield _BEGINNINGS.get(changed.cause, "task.started"), {"payload": payload}
     yield "task.attempt.started", {"payload": payload | {"attempt": changed.attempt} | worker}
-    if not task.is_turn_started:
+    if task.turn_id and not task.is_turn_started:  # the owner of a draft may complete it without a turn
         task.is_turn_started = True
         yield "turn.started", {"payload": payload}
     if task.approvals:

@@ -198,7 +198,8 @@ def test_a_task_that_ends_in_the_queue_has_no_attempt() -> None:
     ],
 )
 def test_the_cause_of_a_run_determines_its_first_record(cause: str, first: str) -> None:
-    assert types(begun(cause)) == [first, "task.attempt.started", "turn.started"]
+    assert types(begun(cause)) == [first, "task.attempt.started"]
+    assert types(submitted(), begun(cause))[2:] == [first, "task.attempt.started", "turn.started"]
 
 
 def test_a_recovered_run_is_a_new_attempt_of_the_same_turn() -> None:

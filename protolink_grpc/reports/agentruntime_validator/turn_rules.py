@@ -105,13 +105,16 @@ def check_policy_named(event: Event, log: LogState) -> Outcome:
 
 
 @RULES.rule(
-    "R047.2", "Turns of a thread follow one another, unless a policy starts them at once.", "CP:65", "turn.started"
+    "R047.2",
+    "Turns of a thread follow one another, unless the policy of one starts it at once.",
+    "CP:65",
+    "turn.started",
 )
 def check_turns_in_order(event: Event, log: LogState) -> Outcome:
     thread, turn = log.threads.get(event.thread), log.turns.get(event.turn)
     if thread is None or turn is None or not turn.policy:
         return None
-    others = [key for key in thread.active if key != event.turn]
+    others = [key for key, policy in thread.active.items() if key != event.turn and policy not in PARALLEL_POLICIES]
     if not others or turn.policy in PARALLEL_POLICIES:
         return HOLDS
     return f"turn {others[0][1]} is active, and the policy is {turn.policy}"
