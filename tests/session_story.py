@@ -243,9 +243,9 @@ class Story:
 
 
 @asynccontextmanager
-async def child(registry: Registry | str) -> AsyncIterator[Agent]:
+async def child(registry: Registry | str, url: str = "grpc://127.0.0.1:0") -> AsyncIterator[Agent]:
     """The agent that gets the delegated task."""
-    card = AgentCard(name="child", description="knows rooms", url="grpc://127.0.0.1:0")
+    card = AgentCard(name="child", description="knows rooms", url=url)
     async with Agent(card, registry=registry, llm=ScriptedLLM(["three rooms"])) as agent:
         yield agent
 

@@ -9,6 +9,7 @@ import asyncio
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
@@ -16,7 +17,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from mortal_store import Mortal, die, main
 from session_story import AGENT, Story, check_end, check_stored, child, kinds_of, read_stored
 
-from protolink_grpc import SessionNotFoundError, SQLiteStorage, SQLiteStore
+from protolink_grpc import Registry, SessionNotFoundError, SQLiteStorage, SQLiteStore
 from protolink_grpc.models.conversation import LLMMessage
 from protolink_grpc.models.events import ActionEnded
 from protolink_grpc.runtime.actions.gate import AGENT_CALL
@@ -69,10 +70,14 @@ async def left_behind(path: Path) -> list[dict[str, Any]]:
 
 
 async def live(folder: Path, dies_at: int) -> dict[str, Any]:
+    return await tell(folder, dies_at, sys.argv[2])
+
+
+async def tell(folder: Path, dies_at: int, registry: Registry | str) -> dict[str, Any]:
     notes = folder / "notes"
     before = await left_behind(folder / "tasks.db")
     store = (Delegating if dies_at == DELEGATED else Mortal)(folder / "tasks.db", dies_at)
-    story = Story(folder, store, MortalStorage(folder / "state.db", store), sys.argv[2])
+    story = Story(folder, store, MortalStorage(folder / "state.db", store), registry)
     async with story.agent:
         await story.begin()
         following = asyncio.create_task(story.follow(notes))
@@ -92,6 +97,13 @@ async def live(folder: Path, dies_at: int) -> dict[str, Any]:
     return {"commits": commits, "models": models, "memories": memories}
 
 
+async def warm_up() -> None:
+    """Import and compile once, for all lives. Only in process: a process that has used gRPC cannot fork."""
+    async with Registry(url="runtime://registry") as registry, child(registry, "runtime://child"):
+        with TemporaryDirectory() as folder:
+            await tell(Path(folder), 0, registry)
+
+
 async def serve_child() -> None:
     async with child(sys.argv[2]) as agent:
         print(agent.card.url, flush=True)
@@ -101,4 +113,5 @@ async def serve_child() -> None:
 if __name__ == "__main__":
     if sys.argv[1] == "child":
         asyncio.run(serve_child())
+    asyncio.run(warm_up())
     main(live)
