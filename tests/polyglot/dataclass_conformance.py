@@ -394,12 +394,140 @@ def read_session(chat: Sessions, session_id: str, after: int, end: int) -> list[
     return found
 
 
-def tasks(_world: World) -> None:
-    raise SkipError("the example has no methods for the control of tasks")
+def tasks(world: World) -> None:
+    stub, word = v1.TaskControlServiceStub(world.agent.calls), uuid.uuid4().hex
+    first = draft(stub, f"echo {word}", description=v1.TaskDescription(title="First"))
+    blocker = v1.TaskLink(kind=v1.LinkKind.BLOCKED_BY, target=first.task_id)
+    second = draft(stub, "echo second", links=[blocker])
+    expect("the statuses of drafts", [first.status, second.status], [v1.TaskStatus.DRAFT] * 2)
+    blocked = stub.start_task(v1.StartTaskRequest(task_id=second.task_id)).snapshot
+    expect("the status of a blocked task", blocked and blocked.status, v1.TaskStatus.BLOCKED)
+    cycle = v1.TaskLink(kind=v1.LinkKind.BLOCKED_BY, target=second.task_id)
+    with refused_with(StatusCode.FAILED_PRECONDITION, "LINK_CYCLE"), typed_errors():
+        stub.link_tasks(v1.LinkTasksRequest(task_id=first.task_id, link=cycle))
+    request = v1.UpdateTaskRequest(
+        task_id=first.task_id,
+        description=v1.TaskDescription(title="The first"),
+        metadata_json=json.dumps({"word": word}),
+    )
+    updated = stub.update_task(request).snapshot or v1.TaskSnapshot()
+    expect("the description", updated.description, v1.TaskDescription(title="The first"))
+    expect("the metadata", json.loads(updated.metadata_json), {"word": word})
+    drafts = stub.list_task_snapshots(v1.ListTaskSnapshotsRequest(statuses=[v1.TaskStatus.DRAFT])).snapshots
+    listed = {each.task_id for each in drafts}
+    expect("whether the draft is listed", (first.task_id in listed, second.task_id in listed), (True, False))
+    stub.start_task(v1.StartTaskRequest(task_id=first.task_id))
+    collected(subscribed(world, second.task_id))
+    expect("the outputs", [output(get(world, each.task_id)) for each in (first, second)], [word, "second"])
+    pause_and_retry(world, stub, first.task_id)
+    work_outside(stub)
+    with refused_with(StatusCode.NOT_FOUND, "TASK_NOT_FOUND"), typed_errors():
+        stub.get_task_snapshot(v1.GetTaskSnapshotRequest(task_id=str(uuid.uuid4())))
 
 
-def snapshots(_world: World) -> None:
-    raise SkipError("the example has no methods for snapshots")
+def draft(stub: v1.TaskControlServiceStub, text: str, **more: Any) -> v1.TaskSnapshot:
+    request = v1.CreateTaskRequest(input=text_input(text), request_id=uuid.uuid4().hex, **more)
+    return stub.create_task(request).snapshot or v1.TaskSnapshot()
+
+
+def snapshot_of(stub: v1.TaskControlServiceStub, task_id: str) -> v1.TaskSnapshot:
+    return stub.get_task_snapshot(v1.GetTaskSnapshotRequest(task_id=task_id)).snapshot or v1.TaskSnapshot()
+
+
+def subscribed(world: World, task_id: str, after: int = 0) -> Iterator[v1.RunEvent]:
+    request = v1.SubscribeTaskRequest(task_id=task_id, after_sequence=after)
+    return (event for response in world.agent.agent.subscribe_task(request) for event in response.events)
+
+
+def pause_and_retry(world: World, stub: v1.TaskControlServiceStub, other: str) -> None:
+    """Pause a task whose run has not begun, because another task blocks it; retry it after its end."""
+    blocker = draft(stub, "wait")
+    stub.start_task(v1.StartTaskRequest(task_id=blocker.task_id))
+    late = v1.TaskLink(kind=v1.LinkKind.BLOCKED_BY, target=other)
+    with refused_with(StatusCode.FAILED_PRECONDITION, "TASK_STARTED"), typed_errors():
+        stub.link_tasks(v1.LinkTasksRequest(task_id=blocker.task_id, link=late))
+    task_id = draft(
+        stub, "echo later", links=[v1.TaskLink(kind=v1.LinkKind.BLOCKED_BY, target=blocker.task_id)]
+    ).task_id
+    stub.start_task(v1.StartTaskRequest(task_id=task_id))
+    stub.pause_task(v1.PauseTaskRequest(task_id=task_id, reason="lunch"))
+    stop(world, blocker.task_id, "enough")
+    next(event for event in subscribed(world, task_id) if event.event_type == "task.paused")
+    paused = snapshot_of(stub, task_id)
+    expect("the status of a paused task", (paused.status, paused.status_reason), (v1.TaskStatus.PAUSED, "lunch"))
+    stub.resume_task(v1.ResumeTaskRequest(task_id=task_id))
+    collected(subscribed(world, task_id))
+    ended = snapshot_of(stub, task_id)
+    stub.retry_task(v1.RetryTaskRequest(task_id=task_id, reason="again", request_id=uuid.uuid4().hex))
+    expect("whether the retry has ended", [*subscribed(world, task_id, ended.sequence)][-1].last, True)
+    retried = snapshot_of(stub, task_id)
+    runs = (retried.status, retried.retry_count, retried.attempt_count)
+    expect("the runs", runs, (v1.TaskStatus.COMPLETED, 1, 2))
+
+
+def work_outside(stub: v1.TaskControlServiceStub) -> None:
+    """Start, report, complete and fail tasks whose work is done outside of the agent."""
+    task_id = draft(stub, "by hand").task_id
+    started = stub.start_task(v1.StartTaskRequest(task_id=task_id, external=True)).snapshot
+    expect("the work", started and (started.external, started.state), (True, v1.TaskState.WORKING))
+    half = v1.AppendTaskProgressRequest(task_id=task_id, progress=50, message="half", request_id=uuid.uuid4().hex)
+    reported = stub.append_task_progress(half).snapshot
+    expect("the progress", reported and reported.progress, v1.TaskProgress(progress=50, message="half"))
+    evidence = v1.TaskLink(kind=v1.LinkKind.EVIDENCE, target="https://example.com/report")
+    linked = stub.link_tasks(v1.LinkTasksRequest(task_id=task_id, link=evidence)).snapshot or v1.TaskSnapshot()
+    expect("the links", [each.link and each.link.target for each in linked.links], [evidence.target])
+    unlinked = stub.unlink_tasks(v1.UnlinkTasksRequest(task_id=task_id, link=evidence)).snapshot
+    expect("the links that are left", unlinked and unlinked.links, [])
+    completion = v1.CompleteTaskRequest(task_id=task_id, messages=text_input("done").messages)
+    done = stub.complete_task(completion).snapshot
+    expect("the completed task", done and (done.status, done.message_count), (v1.TaskStatus.COMPLETED, 2))
+    with refused_with(StatusCode.FAILED_PRECONDITION, "TASK_FINISHED"), typed_errors():
+        stub.fail_task(v1.FailTaskRequest(task_id=task_id, failure=v1.Failure(message="too late")))
+    broken = draft(stub, "by hand").task_id
+    stub.start_task(v1.StartTaskRequest(task_id=broken, external=True))
+    failed = stub.fail_task(v1.FailTaskRequest(task_id=broken, failure=v1.Failure(message="broken"))).snapshot
+    found = failed and (failed.status, failed.failure and failed.failure.message)
+    expect("the failed task", found, (v1.TaskStatus.FAILED, "broken"))
+
+
+def snapshots(world: World) -> None:
+    stub, chat = v1.SnapshotServiceStub(world.agent.calls), Sessions(world.agent)
+    session_id = f"chat-{uuid.uuid4().hex}"
+    chat.submit(session_id, "wait", "first")
+    chat.submit(session_id, "echo second", "second")
+    found = stub.get_session_snapshot(v1.GetSessionSnapshotRequest(session_id=session_id)).snapshot
+    session = (found and found.session) or v1.Session()
+    expect("the open turns", [turn.turn_id for turn in session.open_turns], ["first", "second"])
+    whole_thread = v1.GetThreadSnapshotRequest(session_id=session_id)
+    thread = stub.get_thread_snapshot(whole_thread).snapshot or v1.ThreadSnapshot()
+    expect("the thread", (thread.position, thread.status), (session.position, v1.ThreadStatus.RUNNING))
+    queue = stub.get_queue_snapshot(v1.GetQueueSnapshotRequest(session_id=session_id)).snapshot or v1.QueueSnapshot()
+    queued = [(each.turn and each.turn.turn_id, each.place, each.preview) for each in queue.queued_turns]
+    expect("the queue", queued, [("second", 1, "echo second")])
+    chat.calls.interrupt_turn(v1.InterruptTurnRequest(session_id=session_id))
+    collected(chat.stream(session_id, "second"))
+    thread = stub.get_thread_snapshot(whole_thread).snapshot or v1.ThreadSnapshot()
+    expect("the status after the last turn", thread.status, v1.ThreadStatus.COMPLETED)
+
+    inventory = stub.get_tool_inventory(v1.GetToolInventoryRequest()).snapshot or v1.ToolInventorySnapshot()
+    names = [each.tool and each.tool.name for each in inventory.tools]
+    expect("the tools", names, ["echo", "hold", "stamp"])
+    spent = world.agent.send(text_input("spend 3")).id
+    boundary = stub.get_context_boundary(v1.GetContextBoundaryRequest(task_id=spent)).snapshot
+    expect("the model call", boundary and (boundary.prepared_sequence > 0, boundary.step), (True, 3))
+    evidence = stub.get_evidence(v1.GetEvidenceRequest(task_id=spent)).snapshot or v1.EvidenceSnapshot()
+    calls = v1.ActionCount(kind="tool.call", outcome=v1.ActionOutcome.COMPLETED, count=2)
+    expect("the tool calls", calls in evidence.actions, True)
+    counted = world.agent.send(text_input("count 3")).id
+    artifacts = stub.get_artifacts(v1.GetArtifactsRequest(task_id=counted)).snapshot or v1.ArtifactsSnapshot()
+    expect("the artifacts", [each.preview for each in artifacts.artifacts], ["1", "2", "3"])
+    unknown = f"{session_id}-unknown"
+    with refused_with(StatusCode.NOT_FOUND, "THREAD_NOT_FOUND"), typed_errors():
+        stub.get_thread_snapshot(v1.GetThreadSnapshotRequest(session_id=session_id, thread_id="unknown"))
+    with refused_with(StatusCode.NOT_FOUND, "SESSION_NOT_FOUND"), typed_errors():
+        stub.get_session_snapshot(v1.GetSessionSnapshotRequest(session_id=unknown))
+    with refused_with(StatusCode.NOT_FOUND, "TASK_NOT_FOUND"), typed_errors():
+        stub.get_evidence(v1.GetEvidenceRequest(task_id=unknown))
 
 
 def expect_watched(registry: v1.RegistryServiceStub, name: str) -> None:

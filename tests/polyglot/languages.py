@@ -156,7 +156,7 @@ LANGUAGES = (
         (),
         _no_build,
         lambda _: [sys.executable, str(ROOT / "tests/polyglot/dataclass_conformance.py")],
-        skips=("references", "tasks", "snapshots", "cancel-in-pause", "vectors"),
+        skips=("references", "cancel-in-pause", "vectors"),
     ),
 )
 """In the order of the table."""
