@@ -252,7 +252,7 @@ class Story:
                 turn = await sessions.submit("s", text, thread_id=thread, when_busy=when_busy)
                 self.turns.append(turn.turn_id)
                 self.tasks.append(turn.task_id)
-                self.texts[turn.turn_id] = text
+                self.texts[turn.task_id] = text
             elif verb == "wait":
                 await self.wait()
             elif verb == "create":
@@ -274,7 +274,7 @@ class Story:
     async def wait(self) -> None:
         """Wait until each active turn ends, is paused or waits for an approval; except those that wait for the story."""
         for turn in (await self.client.sessions.get("s")).session.open_turns:
-            waits_for_story = self.texts.get(turn.turn_id) == "hold" and not self.agent.open.done()
+            waits_for_story = self.texts.get(turn.task_id) == "hold" and not self.agent.open.done()
             if turn.state is not TurnState.ACTIVE or waits_for_story:
                 continue
             async with asyncio.timeout(WAIT_S), aclosing(self.client.sessions.stream("s", turn)) as events:
@@ -373,6 +373,11 @@ ASKED = [
     *[("roll_back", 1), ("check",)],
 ]
 
+RETRIED = [
+    *[("submit", "hold", "default", "enqueue"), ("submit", "hold", "default", "interrupt"), ("retry", 0)],
+    *[("wait",), ("check",), ("open",), ("wait",), ("check",)],
+]
+
 
 async def tell(story: list[tuple[Any, ...]], store: MemoryStore | None, path: Path) -> None:
     name = f"clerk-{new_uuid()}"
@@ -399,6 +404,7 @@ async def tell(story: list[tuple[Any, ...]], store: MemoryStore | None, path: Pa
 @example(story=PAUSED)
 @example(story=ANSWERED)
 @example(story=ASKED)
+@example(story=RETRIED)
 @given(story=st.lists(steps, min_size=5, max_size=25))
 def test_a_snapshot_is_the_fold_of_the_stream_up_to_its_position(kind: str, story: list[tuple[Any, ...]]) -> None:
     with tempfile.TemporaryDirectory() as directory:
