@@ -92,6 +92,8 @@ def any_value(field: Any) -> st.SearchStrategy[Any]:
 @st.composite
 def any_fields(draw: st.DrawFn, descriptor: Any) -> dict[str, Any]:
     """Arguments of a message's constructor: up to four of its fields, any value of their types, one field of a oneof."""
+    if not descriptor.fields:
+        return {}
     chosen = draw(st.lists(st.sampled_from(list(descriptor.fields)), max_size=4, unique_by=one_of_its_kind))
     return {field.name: draw(any_value(field)) for field in chosen}
 
