@@ -25,6 +25,12 @@ def shown_id(fold: TaskFold) -> str:
     )
 
 
+def first_sequence(fold: TaskFold) -> int:
+    """Return the sequence of the event that began the latest attempt in a fold, which A2A does not show; 0 for the first attempt."""
+    controls = fold.controls
+    return 0 if controls is None or not controls.retried_at else controls.retried_at[-1]
+
+
 async def find_attempt(service: TaskService, task_id: str, owner: str) -> TaskFold:
     """Return the task at the end of an attempt, or at its current end, by the id that A2A shows.
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from protolink_grpc.a2a.agent_cards import AgentCards
 from protolink_grpc.a2a.approvals import DECISION_TYPE, answer_check, find_decision, may_not_answer, read_updates
-from protolink_grpc.a2a.attempts import find_attempt, shown_id
+from protolink_grpc.a2a.attempts import find_attempt, first_sequence, shown_id
 from protolink_grpc.a2a.content import PART_MEDIA_TYPE
 from protolink_grpc.a2a.listing import check_history_length, page_of
 from protolink_grpc.a2a.negotiation import check_media_types, owner_of_request, require_id
@@ -403,7 +403,7 @@ class Operations:
             return task_id, head.session_id, after, head.sequence
         except TaskNotFoundError:
             fold = await find_attempt(self._service, task_id, owner)
-            return fold.task_id, fold.session_id, max(after, fold.turn_sequence), fold.sequence
+            return fold.task_id, fold.session_id, max(after, first_sequence(fold)), fold.sequence
 
     async def _has_end_at(self, task_id: str, sequence: int) -> bool:
         frames = await self._service.read_log(task_id, sequence - 1, 1)

@@ -31,6 +31,7 @@ from protolink_grpc.a2a.values import (
 )
 from protolink_grpc.auth.principal import ANONYMOUS_PRINCIPAL
 from protolink_grpc.models import Message, Part
+from protolink_grpc.models.watch import StopAt
 from protolink_grpc.runtime.run import Run
 from protolink_grpc.runtime.service import TaskService
 
@@ -144,6 +145,27 @@ async def test_a_stream_shows_one_attempt(operations: Operations, service: TaskS
     assert (answered.task_id, answered.status.state) == (retry_id, TaskState.COMPLETED)
     updates = await updates_of(operations.subscribe(CALLER, "", retry_id, snapshot.sequence))
     assert {update.task_id for update in updates if isinstance(update, StatusUpdate)} == {retry_id}
+
+
+async def test_a_stream_of_a_retry_resumes_in_any_of_its_turns(
+    operations: Operations, service: TaskService, desk: Desk
+) -> None:
+    first = await failed(operations)
+    retry_id = f"{first.task_id}~1"
+    await service.control.retry(first.task_id, OWNER)
+    desk.may_end.set()
+    async with asyncio.timeout(WAIT_S):
+        async for _ in service.watch(first.task_id, OWNER, after=first.sequence, stop_at=StopAt.INTERRUPTED):
+            pass
+    await operations.send(CALLER, SendParams(user("this one"), task_id=retry_id))
+    whole = await updates_of(operations.subscribe(CALLER, "", retry_id, 0))
+    states = [update.status.state for update in whole if isinstance(update, StatusUpdate)]
+    assert states[-1] is TaskState.COMPLETED
+    assert TaskState.INPUT_REQUIRED in states
+    assert whole[0].sequence > first.sequence
+    for position in {update.sequence for update in whole}:
+        first_after = next(index for index, update in enumerate(whole) if update.sequence == position) + 1
+        assert await updates_of(operations.subscribe(CALLER, "", retry_id, position)) == whole[first_after:]
 
 
 async def test_the_first_task_takes_no_messages_and_no_cancellation(
