@@ -120,17 +120,18 @@ def reply_of(fold: TaskFold) -> MessageReply | None:
 
 def _status_of(fold: TaskFold, may_answer: MayAnswer) -> tuple[Status, int]:
     """Return the status, and the number of last messages that move from the history into the status."""
+    task_id = shown_id(fold)
     if fold.pending_approvals and not fold.is_settled:
         request = next(iter(fold.pending_approvals.values()))
         sequence, micros = fold.asked[request.request_id]
-        return _approval_status(fold.task_id, request, sequence, micros, may_answer), 0
+        return _approval_status(task_id, request, sequence, micros, may_answer), 0
     micros = fold.update_micros
     if fold.state in SETTLED:
         last = fold.messages[-1] if len(fold.messages) > fold.turn_message else None
         if last is not None and last.role in _AGENT_ROLES:
             return Status(fold.state, micros, _add_reason(last, fold.state, fold.reason)), 1
         if fold.reason:
-            return Status(fold.state, micros, _agent_message(f"{fold.task_id}/{fold.sequence}", fold.reason, micros)), 0
+            return Status(fold.state, micros, _agent_message(f"{task_id}/{fold.sequence}", fold.reason, micros)), 0
     return Status(fold.state, micros), 0
 
 

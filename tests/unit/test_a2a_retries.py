@@ -183,6 +183,20 @@ async def test_the_first_task_takes_no_messages_and_no_cancellation(
     assert await operations.get(CALLER, "", first.task_id) == first
 
 
+async def test_the_status_of_a_retry_has_the_same_message_in_a_stream_and_in_a_view(
+    operations: Operations, service: TaskService, desk: Desk
+) -> None:
+    first = await failed(operations)
+    retry_id = f"{first.task_id}~1"
+    await service.control.retry(first.task_id, OWNER)
+    await desk.works.wait()
+    view = await operations.cancel(CALLER, "", retry_id, {"reason": "not needed"})
+    assert view.status.message is not None
+    (*_, end) = await updates_of(operations.subscribe(CALLER, "", retry_id, 0))
+    assert isinstance(end, StatusUpdate)
+    assert end.status == view.status
+
+
 async def test_the_webhook_of_the_first_task_gets_nothing_of_a_retry(
     operations: Operations, service: TaskService, desk: Desk
 ) -> None:
