@@ -143,7 +143,7 @@ class Delivery:
         """Process all events in the log and return whether the webhook is done, so that no more can follow."""
         while True:
             piece = await self._retry(self._read)
-            if piece.sequence <= self.position:
+            if piece.sequence <= self.position and not piece.is_last:
                 return False
             due, notifications = self._context.retry_policy.now(), piece.notifications
             # After a notification, the cursor moves to the event just before that of the next notification.
@@ -151,7 +151,7 @@ class Delivery:
             for (_, body), end in zip(notifications, ends, strict=False):
                 await self._deliver(body, due)
                 await self._advance(end)
-            await self._advance(piece.sequence)
+            await self._advance(piece.sequence, done=piece.is_last)
             if self._row.done:
                 return True
 
@@ -159,10 +159,11 @@ class Delivery:
         row = self._row
         return await self._context.render(_decode_body(row)["version"], row.principal, row.task_id, self.position)
 
-    async def _advance(self, sequence: int) -> None:
-        if sequence <= self.position:
+    async def _advance(self, sequence: int, *, done: bool = False) -> None:
+        if sequence <= self.position and not done:
             return
-        self._row = self._require_own(await self._retry(lambda: self._context.rows.advance(self._row, sequence)))
+        advanced = await self._retry(lambda: self._context.rows.advance(self._row, sequence, done=done))
+        self._row = self._require_own(advanced)
         self.position = sequence
         self._notify()
 

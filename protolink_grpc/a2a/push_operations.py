@@ -131,8 +131,7 @@ class PushOperations:
             return NotificationBatch((), after)
         frames = _before_retry(frames)
         if not frames:
-            # The webhook is of the task of A2A that has ended. Its row stays at this position, so it never gets further.
-            raise TaskNotFoundError(f"task {task_id} was retried, and a retry is another task", task_id=task_id)
+            return NotificationBatch((), after, is_last=True)  # the retry that follows is another task
         head = await self._service.head(task_id, owner)
         may_answer = answer_check(self._approvals, owner)
         converter = Updates(task_id, head.session_id, may_answer, after)

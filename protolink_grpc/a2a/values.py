@@ -242,10 +242,12 @@ class NotificationBatch:
     Args:
         notifications: Pairs of event sequence and body, ascending. An event can have several notifications; most have none.
         sequence: Sequence of the last event read; if there was none to read, the position where the read began.
+        is_last: Whether the webhook gets nothing after `sequence`, although the log may continue.
     """
 
     notifications: Sequence[tuple[int, bytes]]
     sequence: int
+    is_last: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,8 @@ class PushRow:
         body: The encoded configuration. It may contain credentials, so it is not part of the representation.
         cursor: Sequence of the last processed event.
         worker: The worker that sends the notifications, or empty.
-        done: Whether the task is terminal and the cursor at its end. Set by the store.
+        done: Whether no notifications can follow: the task is terminal and the cursor at its end, or the last one was sent.
+            Set by the store.
     """
 
     agent_name: str
@@ -56,8 +57,13 @@ def put_webhook(records: Records, row: PushRow) -> PushRow:
     )
 
 
-def advance_webhook(records: Records, row: PushRow, worker: str, cursor: int) -> PushRow | None:
+def advance_webhook(
+    records: Records, row: PushRow, worker: str, cursor: int, *, done: bool = False
+) -> PushRow | None:
     """Move the cursor of a row of this worker forward.
+
+    Args:
+        done: No notifications follow, although the task may continue.
 
     Returns:
         The changed row, or None if it does not exist or belongs to another worker.
@@ -65,7 +71,7 @@ def advance_webhook(records: Records, row: PushRow, worker: str, cursor: int) ->
     existing = records.get(WEBHOOKS, row.agent_name, row.task_id, row.config_id)
     if existing is None or existing.worker != worker:
         return None
-    return _put(records, replace(existing, cursor=max(existing.cursor, cursor)))
+    return _put(records, replace(existing, cursor=max(existing.cursor, cursor), done=existing.done or done))
 
 
 def _put(records: Records, row: PushRow) -> PushRow:
@@ -140,10 +146,10 @@ class WebhookRows:
         if await self._store.head(task_id) is None:
             raise _not_found_error(task_id)
 
-    async def advance(self, row: PushRow, cursor: int) -> PushRow | None:
+    async def advance(self, row: PushRow, cursor: int, *, done: bool = False) -> PushRow | None:
         """See `advance_webhook`; for rows of this process."""
         worker = self._store.worker
-        return await self._store.change(lambda records: advance_webhook(records, row, worker, cursor))
+        return await self._store.change(lambda records: advance_webhook(records, row, worker, cursor, done=done))
 
     async def claim(self) -> list[PushRow]:
         """Claim the unfinished rows whose process has ended, oldest first."""

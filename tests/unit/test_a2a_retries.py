@@ -24,6 +24,7 @@ from protolink_grpc.a2a.values import (
     V1,
     CallerInfo,
     ListParams,
+    NotificationBatch,
     SendParams,
     StatusUpdate,
     TaskView,
@@ -206,5 +207,5 @@ async def test_the_webhook_of_the_first_task_gets_nothing_of_a_retry(
     for version in ("1.0", "0.3"):
         batch = await operations.push.render(version, OWNER, first.task_id, 0)
         assert batch.sequence == first.sequence
-        with pytest.raises(TaskNotFoundError):
-            await operations.push.render(version, OWNER, first.task_id, batch.sequence)
+        end = await operations.push.render(version, OWNER, first.task_id, batch.sequence)
+        assert end == NotificationBatch((), first.sequence, is_last=True)

@@ -153,6 +153,7 @@ class Scene:
         self.lengths: dict[str, int] = {}
         self.rendered: list[tuple[str, str, str, int]] = []
         self.piece = 256
+        self.last: int | None = None  # the last event for webhooks, if the task continues without them
 
     def webhooks(self, options: PushOptions | None = None, ticks: "Ticks | None" = None, **patience: Any) -> Webhooks:
         return Webhooks(
@@ -167,7 +168,10 @@ class Scene:
 
     async def render(self, version: str, owner: str, task_id: str, after: int) -> NotificationBatch:
         self.rendered.append((version, owner, task_id, after))
-        frames = await self.store.read(task_id, after, self.piece)
+        if after == self.last:
+            return NotificationBatch((), after, is_last=True)
+        size = self.piece if self.last is None else min(self.piece, self.last - after)
+        frames = await self.store.read(task_id, after, size)
         told = [
             (sequence, body)
             for sequence, frame in enumerate(frames, after + 1)
@@ -354,6 +358,21 @@ async def test_webhooks_of_one_task_do_not_wait_for_each_other(scene: Scene) -> 
         assert bad not in scene.receiver.seen
         scene.time.runs.set()
         await scene.receiver.has("one", "two", url=bad)
+
+
+async def test_a_webhook_is_done_after_its_last_notification_although_the_task_continues(scene: Scene) -> None:
+    scene.last = 2
+    await scene.happens("one", "two", "three")
+    async with running(scene.webhooks()) as webhooks:
+        await webhooks.add("ada", hook(), 0, V1)
+        await webhooks.flush("task", PATIENCE_S)
+        row = await scene.row("hook")
+        assert (row.cursor, row.done) == (2, True)
+    assert scene.receiver.seen[URL] == ["one", "two"]
+    scene.rendered.clear()
+    async with running(scene.webhooks()) as webhooks:
+        await webhooks.flush("task", PATIENCE_S)
+    assert scene.rendered == []
 
 
 async def test_a_webhook_of_a_finished_task_is_kept_and_costs_nothing(scene: Scene) -> None:
