@@ -26,7 +26,7 @@ def shown_id(fold: TaskFold) -> str:
 
 
 def first_sequence(fold: TaskFold) -> int:
-    """Return the sequence of the event that began the latest attempt in a fold, which A2A does not show; 0 for the first attempt."""
+    """Return the sequence of the event that began the latest attempt, which A2A does not show; 0 for the first attempt."""
     controls = fold.controls
     return 0 if controls is None or not controls.retried_at else controls.retried_at[-1]
 

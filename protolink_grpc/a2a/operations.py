@@ -18,7 +18,7 @@ from protolink_grpc.a2a.content import PART_MEDIA_TYPE
 from protolink_grpc.a2a.listing import check_history_length, page_of
 from protolink_grpc.a2a.negotiation import check_media_types, owner_of_request, require_id
 from protolink_grpc.a2a.options import A2AOptions
-from protolink_grpc.a2a.push_operations import PushOperations
+from protolink_grpc.a2a.push_operations import PushOperations, require_first_attempt
 from protolink_grpc.a2a.request_metadata import choose_request_id, split_metadata
 from protolink_grpc.a2a.values import (
     A2A_KEY,
@@ -38,7 +38,6 @@ from protolink_grpc.auth.rules import Admission
 from protolink_grpc.errors import (
     ApprovalNotFoundError,
     InvalidArgumentError,
-    PushNotSupportedError,
     TaskAlreadyRunningError,
     TaskFinishedError,
     TaskNotCancelableError,
@@ -296,6 +295,8 @@ class Operations:
             return submission, None
         fold = await find_attempt(self._service, params.task_id, owner)
         submission.task_id = fold.task_id
+        if params.push is not None:
+            require_first_attempt(params.task_id, fold)
         if request_id and (known := await self._service.turn_of(request_id, owner)) is not None:
             return submission, known  # a repeated request: its message was processed already
         if params.context_id and params.context_id != fold.session_id:
@@ -310,8 +311,6 @@ class Operations:
                 task_id=params.task_id,
                 state=str(fold.state),
             )
-        if params.push is not None and params.task_id != fold.task_id:
-            raise PushNotSupportedError("a retry of a task has no push notifications")
         if message.id in fold.message_ids:
             # Some clients use the same id for another message. Ids in a log are unique, so the client's id goes into the metadata.
             own = dict(message.metadata or {})

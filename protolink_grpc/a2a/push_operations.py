@@ -13,6 +13,7 @@ from protolink_grpc.a2a.v03.writing import push_body_v03
 from protolink_grpc.a2a.values import MAX_PAGE_SIZE, PAGE_SIZE, V03, V1, CallerInfo, NotificationBatch, PushPage
 from protolink_grpc.a2a.views import Updates, view_of
 from protolink_grpc.errors import InvalidArgumentError, PushNotSupportedError, TaskNotFoundError
+from protolink_grpc.models.fold import TaskFold
 from protolink_grpc.models.json_value import to_json
 from protolink_grpc.models.push_config import PushConfig
 from protolink_grpc.net.page_tokens import token_from_cursor
@@ -63,13 +64,14 @@ class PushOperations:
         """Register a webhook for a task and return it with its id. A webhook with the same id is replaced.
 
         Raises:
-            PushNotSupportedError: The agent sends no notifications.
+            PushNotSupportedError: The agent sends no notifications, or the id is that of a retry.
             InvalidArgumentError: The URL must not be called; names the field.
             TaskNotFoundError: The task is unknown or belongs to another caller.
         """
         self._require_webhooks()
         owner = owner_of_request(caller, config.tenant, self._options)
-        fold = await self._service.get(require_id(config.task_id, "taskId"), owner)
+        fold = await find_attempt(self._service, require_id(config.task_id, "taskId"), owner)
+        require_first_attempt(config.task_id, fold)
         return await self.add(caller, owner, config.task_id, config, fold.sequence)
 
     async def check(self, config: PushConfig) -> None:
@@ -151,6 +153,12 @@ class PushOperations:
             body = push_body_v03(view_of(fold, may_answer, history=None))
             return NotificationBatch([(sequence, to_json(body).encode())], sequence)
         return NotificationBatch([(each.sequence, to_json(update_json(each)).encode()) for each in updates], sequence)
+
+
+def require_first_attempt(task_id: str, fold: TaskFold) -> None:
+    """Check that the id is that of the task and not of a retry, which has no webhooks. Raises PushNotSupportedError."""
+    if task_id != fold.task_id:
+        raise PushNotSupportedError("a retry of a task has no push notifications")
 
 
 def _before_retry(frames: list[bytes]) -> list[bytes]:

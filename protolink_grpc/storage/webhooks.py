@@ -57,9 +57,7 @@ def put_webhook(records: Records, row: PushRow) -> PushRow:
     )
 
 
-def advance_webhook(
-    records: Records, row: PushRow, worker: str, cursor: int, *, done: bool = False
-) -> PushRow | None:
+def advance_webhook(records: Records, row: PushRow, worker: str, cursor: int, *, done: bool = False) -> PushRow | None:
     """Move the cursor of a row of this worker forward.
 
     Args:

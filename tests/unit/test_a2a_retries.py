@@ -3,12 +3,14 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import aclosing
+from dataclasses import replace
 
 import pytest
 
 from protolink_grpc import (
     AgentCard,
     MemoryStore,
+    PushNotSupportedError,
     Task,
     TaskFinishedError,
     TaskNotCancelableError,
@@ -32,6 +34,7 @@ from protolink_grpc.a2a.values import (
 )
 from protolink_grpc.auth.principal import ANONYMOUS_PRINCIPAL
 from protolink_grpc.models import Message, Part
+from protolink_grpc.models.push_config import PushConfig
 from protolink_grpc.models.watch import StopAt
 from protolink_grpc.runtime.run import Run
 from protolink_grpc.runtime.service import TaskService
@@ -109,6 +112,27 @@ async def test_a_retry_has_its_own_id_and_the_first_task_stays_as_it_ended(
     for unknown in ("~0", "~2", "~01", "~", "~x"):
         with pytest.raises(TaskNotFoundError):
             await operations.get(CALLER, "", first.task_id + unknown)
+
+
+async def test_only_the_first_task_has_webhooks_and_they_are_done(
+    operations: Operations, service: TaskService, desk: Desk
+) -> None:
+    await operations.start()
+    first = await failed(operations)
+    await service.control.retry(first.task_id, OWNER)
+    await desk.works.wait()
+    hook = PushConfig("http://10.0.0.1/hook", "hook", first.task_id)
+    retry_id = f"{first.task_id}~1"
+    with pytest.raises(PushNotSupportedError):
+        await operations.push.set(CALLER, replace(hook, task_id=retry_id))
+    with pytest.raises(PushNotSupportedError):
+        await operations.send(CALLER, SendParams(user("more"), task_id=retry_id, push=replace(hook, task_id="")))
+    assert await operations.push.set(CALLER, hook) == hook
+    await operations.push.flush(first.task_id)
+    row = await service.webhooks.get(first.task_id, "hook")
+    assert row is not None
+    assert (row.cursor, row.done) == (first.sequence, True)
+    await operations.stop(0)
 
 
 async def test_a_list_has_the_latest_attempt(operations: Operations, service: TaskService, desk: Desk) -> None:
