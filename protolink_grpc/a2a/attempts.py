@@ -1,6 +1,7 @@
 """The attempts at a task as A2A tasks. A task of A2A does not change after its end, so each retry is shown as another task.
 
 The first attempt has the id of the task, the n-th retry has `<id>~<n>`. If the caller has a task with just that id, it comes first.
+A retry whose id would be longer than an id may be is not shown.
 """
 
 from protolink_grpc.a2a.negotiation import require_id
@@ -8,6 +9,7 @@ from protolink_grpc.errors import TaskNotFoundError
 from protolink_grpc.models.fold import TaskFold
 from protolink_grpc.runtime.service import TaskService
 from protolink_grpc.wire.events import replay
+from protolink_grpc.wire.tasks import MAX_ID_BYTES
 
 MARK = "~"
 
@@ -52,6 +54,16 @@ async def find_attempt(service: TaskService, task_id: str, owner: str) -> TaskFo
             raise
     retried_at = [] if fold.controls is None else fold.controls.retried_at
     return fold if number == len(retried_at) else await _read_until(service, fold, retried_at[number] - 1)
+
+
+async def latest_attempt(service: TaskService, task_id: str, owner: str) -> TaskFold:
+    """Return the task at its current end, or at the end of the first attempt if the id of the latest retry would be too long.
+
+    Raises:
+        TaskNotFoundError: The task is unknown or belongs to another principal.
+    """
+    fold = await service.get(task_id, owner)
+    return fold if len(shown_id(fold).encode()) <= MAX_ID_BYTES else await find_attempt(service, task_id, owner)
 
 
 async def _read_until(service: TaskService, known: TaskFold, end: int) -> TaskFold:

@@ -7,6 +7,7 @@ list by one of these states reads the pending approvals, too.
 import asyncio
 from dataclasses import replace
 
+from protolink_grpc.a2a.attempts import latest_attempt
 from protolink_grpc.a2a.values import MAX_PAGE_SIZE, PAGE_SIZE, ListParams, TaskViewPage
 from protolink_grpc.a2a.views import MayAnswer, head_view, view_of
 from protolink_grpc.errors import InvalidArgumentError, TaskNotFoundError
@@ -70,9 +71,11 @@ async def page_of(
             continue
         await asyncio.sleep(0)  # a page of long tasks must not block other requests
         try:
-            fold = await service.get(head.task_id, owner)
+            fold = await latest_attempt(service, head.task_id, owner)
         except TaskNotFoundError:
             continue  # deleted in the meantime
+        if fold.sequence < head.sequence and params.state not in (None, fold.state):
+            continue  # the state in the head is that of a retry that is not shown
         views.append(view_of(fold, may_answer, history=length or 0, artifacts=params.include_artifacts))
     return TaskViewPage(views, token_from_cursor(following), size, total)
 

@@ -36,6 +36,7 @@ from protolink_grpc.auth.principal import ANONYMOUS_PRINCIPAL
 from protolink_grpc.models import Message, Part
 from protolink_grpc.models.push_config import PushConfig
 from protolink_grpc.models.watch import StopAt
+from protolink_grpc.runtime.admission import Submission
 from protolink_grpc.runtime.run import Run
 from protolink_grpc.runtime.service import TaskService
 
@@ -144,6 +145,23 @@ async def test_a_list_has_the_latest_attempt(operations: Operations, service: Ta
         (f"{first.task_id}~1", TaskState.WORKING),
         (other.task_id, TaskState.FAILED),
     ]
+
+
+async def test_a_retry_whose_id_would_be_too_long_is_not_shown(
+    operations: Operations, service: TaskService, desk: Desk
+) -> None:
+    task_id = "x" * 127
+    await service.send(Submission([user("go")], task_id=task_id), OWNER)
+    await service.control.retry(task_id, OWNER)
+    await desk.works.wait()
+    for params, shown in (
+        (ListParams(), [task_id]),
+        (ListParams(state=TaskState.FAILED), []),
+        (ListParams(state=TaskState.WORKING), []),
+    ):
+        page = await operations.list_tasks(CALLER, params)
+        assert [view.task_id for view in page.tasks] == shown
+        assert all(view.status.state is TaskState.FAILED for view in page.tasks)
 
 
 async def test_a_stream_shows_one_attempt(operations: Operations, service: TaskService, desk: Desk) -> None:
