@@ -15,7 +15,7 @@ from protolink_grpc.errors import InvalidArgumentError
 from protolink_grpc.reports.agentruntime_validator import event_file
 from protolink_grpc.reports.agentruntime_validator.event_types import IDS_OF_TYPES
 from protolink_grpc.reports.agentruntime_validator.rule import MAX_FINDINGS, RuleResult, Status
-from protolink_grpc.reports.agentruntime_validator.snapshot import read_snapshot
+from protolink_grpc.reports.agentruntime_validator.snapshot import Snapshot, read_snapshot
 from protolink_grpc.reports.agentruntime_validator.snapshot_rules import SNAPSHOT_RULES
 from protolink_grpc.reports.agentruntime_validator.unjudged import COVERED, UNJUDGED
 from protolink_grpc.reports.agentruntime_validator.validation import LOG_RULES, RULES, ValidationReport, validate
@@ -463,6 +463,17 @@ def test_the_output_of_snapshot_session_is_a_snapshot_with_open_questions() -> N
 def test_a_wrong_snapshot_is_refused_with_the_name_of_the_field(document: object, field: str) -> None:
     with pytest.raises(InvalidArgumentError, match=re.escape(field)):
         read_snapshot(document)
+
+
+def test_a_snapshot_may_have_no_threads() -> None:
+    assert read_snapshot({"sessionId": "s"}) == Snapshot("s", frozenset(), queue={}, active={})
+
+
+def test_a_turn_of_a_snapshot_with_an_unknown_result_has_not_ended_as_in_the_log() -> None:
+    page = PAGE | {"turns": [{**PAGE["turns"][0], "result": "vanished"}]}
+    report = validate(io.BytesIO(text_of(compressed(golden()))), read_snapshot(page))
+    (found,) = result_of(report, "R147.3").findings
+    assert "vanished in the snapshot" in found.problem
 
 
 def test_a_snapshot_that_is_later_than_the_log_is_not_checkable() -> None:

@@ -58,7 +58,7 @@ def read_snapshot(document: object) -> Snapshot:
 MAX_PENDING: Final = 100
 """A snapshot has no more open approvals than this."""
 
-_STATUSES: Final = {
+_STATUSES: Final[dict[str, frozenset[str]]] = {
     TaskState.COMPLETED: frozenset(("completed",)),
     TaskState.FAILED: frozenset(("failed", "timed_out")),
     TaskState.REJECTED: frozenset(("failed",)),
@@ -81,11 +81,9 @@ def _from_session(session: dict[str, Any], document: dict[str, Any]) -> Snapshot
         place.setdefault(thread, []).append(_text(turn, "turn_id", "session.open_turns"))
     turns = _objects(document, "recent_turns" if "recent_turns" in document else "turns", "")
     ended = {
-        _text(turn, "turn_id", "turns"): _STATUSES.get(
-            TaskState(str(turn["result"])), frozenset((str(turn["result"]),))
-        )
+        _text(turn, "turn_id", "turns"): _STATUSES.get(result, frozenset((result,)))
         for turn in turns
-        if turn.get("result") is not None
+        if (result := str(turn.get("result") or ""))
     }
     title, archived, count = (session.get(name) for name in ("title", "archived", "turn_count"))
     return Snapshot(
@@ -129,7 +127,8 @@ def _from_contract(document: dict[str, Any]) -> Snapshot:
     ended: dict[str, frozenset[str]] = {}
     rolled_back: dict[str, bool] = {}
     pending: set[str] = set()
-    for thread in _objects(document, "threads", ""):
+    found_threads = _objects(document, "threads", "")
+    for thread in found_threads:
         name = _text(thread, "threadId", "threads")
         threads.append(name)
         queue[name] = [_turn_of(each) for each in _list(thread.get("queuedTurns", []))]
@@ -156,10 +155,10 @@ def _from_contract(document: dict[str, Any]) -> Snapshot:
         rolled_back=rolled_back,
         tasks={
             _text(task, "taskId", "tasks"): _text(task, "status", "tasks")
-            for place in (document, *document["threads"])
+            for place in (document, *found_threads)
             for task in _objects(place, "tasks", "")
         },
-        pending=frozenset(pending) if any("pendingRequests" in each for each in document["threads"]) else None,
+        pending=frozenset(pending) if any("pendingRequests" in each for each in found_threads) else None,
         first_sequence=sequence if isinstance(sequence, int) and not isinstance(sequence, bool) else None,
     )
 
