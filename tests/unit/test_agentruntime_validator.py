@@ -469,6 +469,13 @@ def test_a_snapshot_may_have_no_threads() -> None:
     assert read_snapshot({"sessionId": "s"}) == Snapshot("s", frozenset(), queue={}, active={})
 
 
+def test_an_update_of_a_session_may_have_only_the_fields_that_changed() -> None:
+    changes: list[Record] = [{"title": "Trip to Lyon"}, {"archived": True}]
+    log = [*golden()[:-1], *(event("session.updated", change) for change in changes)]
+    report = validate(io.BytesIO(text_of(compressed(log))), read_snapshot(PAGE))
+    assert result_of(report, "R147.5").status is Status.PASSED
+
+
 def test_a_turn_of_a_snapshot_with_an_unknown_result_has_not_ended_as_in_the_log() -> None:
     page = PAGE | {"turns": [{**PAGE["turns"][0], "result": "vanished"}]}
     report = validate(io.BytesIO(text_of(compressed(golden()))), read_snapshot(page))

@@ -44,8 +44,9 @@ class SessionFold:
         if kind.startswith("task.") and (task := event.text("taskId")) in wanted.tasks:
             self.tasks[task] = status_after(event, self.tasks.get(task, ""))
         if kind in ("session.created", "session.updated"):
-            self.title = event.text("title")
-            self.is_archived = payload.get("archived") is True
+            # An update may have only the fields that changed.
+            self.title = event.texts.get("title", self.title)
+            self.is_archived = payload.get("archived", self.is_archived) is True
         elif kind == "thread.started":
             self.threads.add(event.text("threadId"))
         elif kind == "turn.submitted":
