@@ -110,9 +110,10 @@ class LocalTasks:
     ) -> TaskSnapshot:
         check_bounds(messages, MAX_MESSAGES, "messages", "messages")
         check_bounds(artifacts, MAX_ARTIFACTS, "artifacts", "artifacts")
-        said, made = [copy_message(each) for each in messages], [copy_artifact(each) for each in artifacts]
+        added = [copy_message(each) for each in messages]
+        made = [copy_artifact(each) for each in artifacts]
         return await self._change(
-            task_id, lambda control: control.complete(task_id, self._principal, said, made), timeout_s
+            task_id, lambda control: control.complete(task_id, self._principal, added, made), timeout_s
         )
 
     async def fail(self, task_id: str, failure: Failure, timeout_s: float | None) -> TaskSnapshot:

@@ -61,10 +61,7 @@ def _read_snapshot(path: str) -> Snapshot:
         return read_snapshot(json.loads(Path(path).read_bytes()))
     except OSError as error:
         raise _unreadable_error(path, error) from None
-    except (
-        ValueError,
-        RecursionError,
-    ) as error:  # InvalidArgumentError, JSONDecodeError and UnicodeDecodeError are ValueErrors
+    except (ValueError, RecursionError) as error:  # such as InvalidArgumentError and JSONDecodeError
         raise usage_error(
             f"{path} is not a snapshot: {error}",
             "--snapshots takes the output of plgrpc snapshot session AGENT SESSION --json",

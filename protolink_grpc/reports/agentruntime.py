@@ -55,9 +55,8 @@ class AgentRuntimeView:
         self._turns: dict[str, ses.TurnSubmitted] = {}  # the open ones
         self._queues: dict[str, list[str]] = {}  # turns by thread
         self._submissions: dict[str, int] = {}  # the place of each open turn in the order of submissions
-        self._histories: dict[
-            str, dict[str, int]
-        ] = {}  # the same of the started turns, by thread, without rolled back ones
+        self._histories: dict[str, dict[str, int]] = {}
+        """The same of the turns of each thread that have started and were not rolled back."""
         self._turn_count = 0
         self._submitted = 0
 
