@@ -15,7 +15,7 @@ from protolink_grpc.models.events import RunEvent
 from protolink_grpc.models.failure import Failure
 from protolink_grpc.models.lifecycle import INTERRUPTED, SETTLED, TERMINAL, TaskState
 from protolink_grpc.models.session import DEFAULT_THREAD, SessionEvent, SessionItem
-from protolink_grpc.net.trace_context import span_id_of
+from protolink_grpc.net.trace_context import span_id_of, trace_of
 from protolink_grpc.reports.agentruntime_state import UNKNOWN, Mapped, Record, TaskRecords, run_id_of
 from protolink_grpc.reports.agentruntime_tasks import end_of, records_of
 
@@ -52,6 +52,8 @@ class AgentRuntimeView:
         self._session_id = session_id
         self._agent_name = agent_name
         self._tasks: dict[str, TaskRecords] = {}
+        self._traces: dict[str, str] = {}
+        """The traces of ended tasks that do not follow from their ids."""
         self._turns: dict[str, ses.TurnSubmitted] = {}  # the open ones
         self._queues: dict[str, list[str]] = {}  # turns by thread
         self._submissions: dict[str, int] = {}  # the place of each open turn in the order of submissions
@@ -102,7 +104,7 @@ class AgentRuntimeView:
         return "" if known is None else known.thread_id
 
     def _of_task_event(self, event: RunEvent) -> Iterator[tuple[_Source, str, Record]]:
-        task = self._tasks.setdefault(event.task_id, TaskRecords())
+        task = self._open(event.task_id)
         source = _source_of(event)
         for kind, more in records_of(task, event):
             yield source, kind, {"threadId": task.thread_id, "turnId": task.turn_id} | _attempt_ids(task, event) | more
@@ -110,9 +112,17 @@ class AgentRuntimeView:
             self._forget(event.task_id)
 
     def _forget(self, task_id: str) -> None:
-        """Drop the state of an ended task, if there are others. A retry begins with a new one."""
-        if self._session_id:
-            self._tasks.pop(task_id, None)
+        """Drop the state of an ended task, if there are others. A retry begins with a new one, in the same trace."""
+        task = self._tasks.pop(task_id, None) if self._session_id else None
+        if task is not None and task.trace_id not in ("", trace_of(None, task_id).trace_id):
+            self._traces[task_id] = task.trace_id
+
+    def _open(self, task_id: str) -> TaskRecords:
+        """Return the state of a task, a new one if necessary."""
+        task = self._tasks.get(task_id)
+        if task is None:
+            task = self._tasks[task_id] = TaskRecords(trace_id=self._traces.get(task_id, ""))
+        return task
 
     # -- The session -----------------------------------------------------------------------------------------------------
 
@@ -147,7 +157,7 @@ class AgentRuntimeView:
         self._turns[submitted.turn_id] = submitted
         self._submitted += 1
         self._submissions[submitted.turn_id] = self._submitted
-        task = self._tasks.setdefault(submitted.task_id, TaskRecords())
+        task = self._open(submitted.task_id)
         task.begin_turn(submitted.thread_id, submitted.turn_id)
         payload = {"status": "queued" if submitted.queued else "accepted", "policy": str(submitted.when_busy)}
         payload["inputRef"] = f"{submitted.task_id}/{submitted.after_sequence + 1}"

@@ -16,6 +16,7 @@ from protolink_grpc.models import (
     PolicyDecision,
     PolicyEffect,
     RunAction,
+    RunContext,
     Task,
     TaskState,
     ToolCall,
@@ -281,6 +282,28 @@ def test_a_retry_is_a_turn_of_its_own_in_a_session_and_in_a_task_alone() -> None
         assert calls == ["c1", "c1/retry/1"]
     turns = [each["turnId"] for each in alone if each["type"].startswith("turn.")]
     assert turns == ["t1/turn/1"] * 3 + ["t1/turn/2"] * 3
+
+
+def test_a_retry_in_a_session_is_in_the_trace_of_its_task() -> None:
+    trace_id = "0123456789abcdef" * 2
+    task_id, submitted = created("t1")
+    submitted.context = RunContext(trace_id=trace_id)
+    records = exported(
+        stream(
+            ses.SessionCreated("Trip"),
+            submit("one", task_id),
+            (task_id, submitted),
+            begun(task_id),
+            ended(task_id),
+            ses.TurnEnded("one", COMPLETED),
+            submit("two", task_id, after=3),
+            (task_id, ev.TaskRetried(COMPLETED)),
+            begun(task_id, 2, "retried"),
+            ended(task_id),
+            ses.TurnEnded("two", COMPLETED),
+        )
+    )
+    assert {record["traceId"] for record in records if record["type"].startswith("task.")} == {trace_id}
 
 
 def test_a_stream_without_its_beginning_has_records_without_the_missing_ids() -> None:
