@@ -98,6 +98,8 @@ class SessionTurns:
         self._admission = admission
         self._cancel = cancel
         self._watch_task = watch
+        self._merging = asyncio.Lock()
+        """Inputs are merged one after the other. Only another process can change the input of a turn meanwhile."""
 
     async def submit(
         self,
@@ -189,11 +191,19 @@ class SessionTurns:
         return await self._store.view(query)
 
     async def _merge(self, submission: Submission, principal: str, turn: Turn) -> Turn:
-        """Add the input to a queued turn. Raises TurnNotQueuedError if it has left the queue."""
-        live = await self._queued_task(turn)
+        """Add the input to a queued turn.
+
+        Raises:
+            TurnNotQueuedError: The turn has left the queue.
+            SequenceConflictError: Another process has changed the input of the turn at the same time.
+        """
         merged = (submission.opening or BESIDE_OTHERS).turn_id or new_uuid()
         submission.set_caller(principal)
-        await live.record(_merged_input(live.fold, submission), change=QueuedChange(turn.turn_id, merged))
+        async with self._merging:
+            live = await self._queued_task(turn)
+            facts, change = _merged_input(live.fold, submission), QueuedChange(turn.turn_id, merged)
+            # The facts have the whole input, so they belong to the log that they were computed from.
+            await live.record(facts, change=change, expected=live.fold.sequence)
         return turn
 
     async def _queued_task(self, turn: Turn) -> LiveTask:

@@ -295,6 +295,22 @@ async def test_a_merged_input_becomes_a_part_of_the_last_queued_turn_and_its_id_
     assert Chat._questions(chat.model.requests[-1])[-2:] == ["first", "second"]
 
 
+async def test_inputs_that_are_merged_at_once_are_all_kept(store: Callable[[], TaskStore]) -> None:
+    chat, other = Chat(store()), Chat(store())
+    texts = [f"part {number}" for number in range(12)]
+    async with chat.agent, other.agent:
+        await chat.submit("wait")
+        await chat.submit("first")
+        merges = [
+            each.submit(text, when_busy="merge") for text, each in zip(texts, [chat, chat, other] * 4, strict=True)
+        ]
+        assert {turn.turn_id for turn in await asyncio.gather(*merges)} == {"first"}
+        chat.open.set()
+        async with asyncio.timeout(WAIT_S), aclosing(chat.sessions.stream("s", "first")) as events:
+            assert [event async for event in events][-1].state is TaskState.COMPLETED
+        assert sorted(Chat._questions(chat.model.requests[-1])) == sorted(["wait", "first", *texts])
+
+
 async def test_without_a_queue_a_merged_input_waits_like_any_other(chat: Chat) -> None:
     await chat.submit("wait")
     queued = await chat.submit("first", when_busy="merge")
