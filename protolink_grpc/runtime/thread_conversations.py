@@ -32,10 +32,14 @@ async def open_conversation(run: Run, conversations: Branches) -> str:
     It begins empty, with a warning in the agent's log, if turns that it must not have were compacted together with others, or if
     the storage has no branches.
     """
-    if run.opened_conversation:
-        return run.opened_conversation
+    if not run.opened_conversation:
+        # Only now, because parts of the run that work at the same time must not use a conversation that is not complete.
+        run.opened_conversation = await _make_conversation(run, conversations)
+    return run.opened_conversation
+
+
+async def _make_conversation(run: Run, conversations: Branches) -> str:
     fold, store = run.live.fold, run.live.store
-    run.opened_conversation = run.conversation_id
     if fold.session_id == fold.task_id:
         return run.conversation_id
     owner = owner_of(run.agent_name, fold.principal)
@@ -60,5 +64,4 @@ async def open_conversation(run: Run, conversations: Branches) -> str:
         except (UnsupportedOperationError, UnimplementedError) as error:
             name = fold.thread_id or DEFAULT_THREAD
             log.warning("thread %s of session %s begins with an empty conversation: %s", name, fold.session_id, error)
-    run.opened_conversation = branches[-1].conversation_id
-    return run.opened_conversation
+    return branches[-1].conversation_id

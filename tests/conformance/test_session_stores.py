@@ -46,6 +46,7 @@ from protolink_grpc.runtime.admission import Submission
 from protolink_grpc.runtime.log import AppendedFacts
 from protolink_grpc.runtime.run import Run
 from protolink_grpc.runtime.service import Limits, TaskService
+from protolink_grpc.runtime.thread_conversations import open_conversation
 from protolink_grpc.storage import memory_records
 from protolink_grpc.storage.port import HELD, Append, RequestRecord, TaskStore
 from protolink_grpc.storage.records import Records
@@ -625,4 +626,31 @@ async def test_a_memory_store_keeps_a_task_that_waits_for_input_while_a_queue_wa
     answer = await desk.submit("answer")
     assert answer.task_id == question.task_id
     await desk.end(queued)
+    await desk.service.stop()
+
+
+async def test_parts_of_a_run_that_work_at_once_use_the_same_conversation(stores: Stores) -> None:
+    class SlowConversations:
+        async def exists(self, session_id: str) -> bool:
+            await asyncio.sleep(0)
+            return False
+
+        async def branch(self, source_id: str, session_id: str, leaves_out: Callable[[str], bool]) -> bool:
+            await asyncio.sleep(0)
+            return True
+
+    found: list[str] = []
+
+    class Reader(Desk):
+        async def handle(self, task: Task, run: Run) -> Task:
+            found.extend(await asyncio.gather(*(open_conversation(run, SlowConversations()) for _ in range(3))))
+            return await super().handle(task, run)
+
+    desk = Reader(stores())
+    await desk.service.start()
+    turn = await desk.submit("one")
+    await desk.end(turn)
+    await desk.sessions.roll_back("ann", "s", turn.turn_id)
+    await desk.end(await desk.submit("two"))
+    assert found == ["s"] * 3 + ["s\ndefault\n1"] * 3
     await desk.service.stop()
