@@ -8,7 +8,7 @@ from protolink_grpc.runtime.watch import LogWatcher
 from protolink_grpc.storage.port import TaskStore
 from protolink_grpc.storage.records import Records
 from protolink_grpc.storage.session_queries import read_entries, require_head
-from protolink_grpc.storage.session_rows import ENTRIES, Entry, SessionHead, session_not_found_error
+from protolink_grpc.storage.session_rows import ENTRIES, HEADS, Entry, SessionHead, session_not_found_error
 from protolink_grpc.wire.sessions import encode_segment, position_field, split_frames
 
 BATCH_ENTRIES, BATCH_BYTES = 256, 1 << 20
@@ -74,18 +74,19 @@ class SessionWatcher:
 
         def query(records: Records) -> list[Entry]:
             found = read_entries(records, head.number, after, BATCH_ENTRIES)
-            if not found and require_head(records, head.owner, head.session_id).number != head.number:
+            if not found and _is_deleted(records, head):
                 raise session_not_found_error(head.session_id)
             return found
 
         return await self._store.view(query)
 
     async def _wait(self, head: SessionHead, after: int) -> None:
-        def has_grown(records: Records) -> bool:
-            return bool(read_entries(records, head.number, after, 1))
+        def has_changed(records: Records) -> bool:
+            # A deletion before the wait wakes no reader.
+            return bool(read_entries(records, head.number, after, 1)) or _is_deleted(records, head)
 
-        change = self._store.wait_until(ENTRIES, head.number, has_grown)
-        await self._watching.wait(change, lambda: self._store.view(has_grown))
+        change = self._store.wait_until(ENTRIES, head.number, has_changed)
+        await self._watching.wait(change, lambda: self._store.view(has_changed))
 
     async def _bodies(self, entries: list[Entry], after: int) -> AsyncGenerator[tuple[bytes, int], None]:
         """Yield responses with the events of entries after a position, each with the position of its last event."""
@@ -105,6 +106,12 @@ class SessionWatcher:
             after = entry.position
         if segments:
             yield b"".join(segments), after
+
+
+def _is_deleted(records: Records, head: SessionHead) -> bool:
+    """Whether a session was deleted. Another one may have its id."""
+    now = records.get(HEADS, head.owner, head.session_id)
+    return now is None or now.number != head.number
 
 
 class _EntryReader:

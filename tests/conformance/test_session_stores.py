@@ -654,3 +654,23 @@ async def test_parts_of_a_run_that_work_at_once_use_the_same_conversation(stores
     await desk.end(await desk.submit("two"))
     assert found == ["s"] * 3 + ["s\ndefault\n1"] * 3
     await desk.service.stop()
+
+
+async def test_a_reader_that_waits_after_the_deletion_of_its_session_ends(stores: Stores) -> None:
+    store = stores()
+
+    class LateWait(Desk):
+        async def wait_until(self, *args: Any) -> None:
+            await self.sessions.delete("ann", "s")
+            await type(store).wait_until(store, *args)
+
+    desk = LateWait(store)
+    await desk.service.start()
+    await desk.end(await desk.submit("one"))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(store, "wait_until", desk.wait_until)
+        async with asyncio.timeout(20), aclosing(desk.sessions.watch("ann", "s")) as bodies:
+            with pytest.raises(SessionNotFoundError):
+                async for _ in bodies:
+                    pass
+    await desk.service.stop()
