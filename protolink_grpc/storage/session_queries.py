@@ -21,7 +21,6 @@ from protolink_grpc.storage.session_rows import (
     OpenTurn,
     Rollback,
     SessionHead,
-    ThreadRow,
     session_not_found_error,
     session_of,
     thread_not_found_error,
@@ -212,27 +211,24 @@ def find_branches(records: Records, head: SessionHead, thread_id: str) -> list[B
 
     Empty if it is the first conversation of the thread, and the thread is not a branch.
     """
-    if not head.branched:
-        return []
-    row = records.get(THREADS, head.number, thread_id)
-    return [] if row is None else _branches_of(records, head, row, row.rollbacks)
-
-
-def _branches_of(records: Records, head: SessionHead, row: ThreadRow, rollbacks: int) -> list[Branch]:
-    found: list[Branch] = []
-    conversation = conversation_id(head.session_id, row.thread_id)
-    if row.from_thread:
-        source = records.get(THREADS, head.number, row.from_thread)
-        if source is not None:
-            found += _branches_of(records, head, source, row.from_number)
+    found: list[Branch] = []  # newest first
+    row = records.get(THREADS, head.number, thread_id) if head.branched else None
+    rollbacks = 0 if row is None else row.rollbacks
+    while row is not None:
+        name = row.thread_id
+        own = [conversation_id(head.session_id, name, number) for number in range(rollbacks + 1)]
+        where = {"session": head.number, "thread_id": name}
+        for each in reversed(records.select(ROLLBACKS, where, limit=rollbacks)):
+            left_out = (each.first, each.until, _kept(each))
+            found.append(Branch(own[each.number - 1], own[each.number], name, left_out))
+        if not row.from_thread:
+            break
         source_id = conversation_id(head.session_id, row.from_thread, row.from_number)
         later = (row.from_position + 1, LAST_POSITION, frozenset[str]())
-        found.append(Branch(source_id, conversation, row.from_thread, later))
-    for each in records.select(ROLLBACKS, {"session": head.number, "thread_id": row.thread_id}, limit=rollbacks):
-        following = conversation_id(head.session_id, row.thread_id, each.number)
-        found.append(Branch(conversation, following, row.thread_id, (each.first, each.until, _kept(each))))
-        conversation = following
-    return found
+        found.append(Branch(source_id, own[0], row.from_thread, later))
+        rollbacks = row.from_number
+        row = records.get(THREADS, head.number, row.from_thread)
+    return found[::-1]
 
 
 def turns_left_out(records: Records, head: SessionHead, branch: Branch) -> frozenset[tuple[str, int]]:

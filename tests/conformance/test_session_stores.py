@@ -5,6 +5,7 @@ import threading
 from collections import defaultdict
 from collections.abc import AsyncIterator, Callable
 from contextlib import aclosing
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -51,6 +52,8 @@ from protolink_grpc.storage import memory_records
 from protolink_grpc.storage.port import HELD, Append, RequestRecord, TaskStore
 from protolink_grpc.storage.records import Records
 from protolink_grpc.storage.session_log import Opening
+from protolink_grpc.storage.session_queries import find_branches
+from protolink_grpc.storage.session_rows import THREADS, SessionHead, ThreadRow, owner_of
 from protolink_grpc.wire.sessions import items_from_pb
 
 Stores = Callable[[], TaskStore]
@@ -673,4 +676,22 @@ async def test_a_reader_that_waits_after_the_deletion_of_its_session_ends(stores
             with pytest.raises(SessionNotFoundError):
                 async for _ in bodies:
                     pass
+    await desk.service.stop()
+
+
+async def test_a_thread_can_be_the_last_of_as_many_branches_as_a_session_has(stores: Stores) -> None:
+    store, count = stores(), 1000
+
+    def write(records: Records) -> SessionHead:
+        for number in range(count):
+            source = f"t{number - 1}" if number else "default"
+            records.put(THREADS, ThreadRow(7, f"t{number}", 1, from_thread=source))
+        return SessionHead(owner_of("desk", "ann"), "s", 7, 1, 1, 1, branched=count)
+
+    desk = Desk(store)
+    await desk.service.start()
+    head = await store.change(write)
+    found = await store.view(lambda records: find_branches(records, head, f"t{count - 1}"))
+    assert (len(found), found[0].source_id, found[-1].conversation_id) == (count, "s", f"s\nt{count - 1}")
+    assert all(before.conversation_id == after.source_id for before, after in pairwise(found))
     await desk.service.stop()
