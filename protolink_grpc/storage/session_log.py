@@ -326,9 +326,9 @@ class SessionLog:
     def _count_from(self, thread_id: str, first: int) -> int:
         """Return the number of turns from a position on that have started and are not rolled back."""
         where = {"session": self.head.number, "thread_id": thread_id}
-        ended = [turn_of(each) for each in self._records.select(ENDED_TURNS, where, after=(first, ""))]
-        active = [each for each in self._in_state(thread_id, TurnState.ACTIVE) if each.position >= first]
-        return len(active) + sum(not each.rolled_back for each in mark_rolled_back(self._records, self.head, ended))
+        found = [turn_of(each) for each in self._records.select(ENDED_TURNS, where, after=(first, ""))]
+        found += [turn_of(each) for each in self._in_state(thread_id, TurnState.ACTIVE) if each.position >= first]
+        return sum(not each.rolled_back for each in mark_rolled_back(self._records, self.head, found))
 
     def _in_thread(self, thread_id: str) -> list[OpenTurn]:
         """Return the open turns of a thread that are not in the queue."""

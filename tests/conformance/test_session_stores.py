@@ -5,6 +5,7 @@ import threading
 from collections import defaultdict
 from collections.abc import AsyncIterator, Callable
 from contextlib import aclosing
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -51,7 +52,7 @@ from protolink_grpc.runtime.thread_conversations import open_conversation
 from protolink_grpc.storage import memory_records
 from protolink_grpc.storage.port import HELD, Append, RequestRecord, TaskStore
 from protolink_grpc.storage.records import Records
-from protolink_grpc.storage.session_log import Opening
+from protolink_grpc.storage.session_log import Opening, SessionLog
 from protolink_grpc.storage.session_queries import find_branches
 from protolink_grpc.storage.session_rows import THREADS, SessionHead, ThreadRow, owner_of
 from protolink_grpc.wire.sessions import items_from_pb
@@ -694,4 +695,21 @@ async def test_a_thread_can_be_the_last_of_as_many_branches_as_a_session_has(sto
     found = await store.view(lambda records: find_branches(records, head, f"t{count - 1}"))
     assert (len(found), found[0].source_id, found[-1].conversation_id) == (count, "s", f"s\nt{count - 1}")
     assert all(before.conversation_id == after.source_id for before, after in pairwise(found))
+    await desk.service.stop()
+
+
+async def test_a_turn_that_is_still_stopping_is_taken_out_once(stores: Stores) -> None:
+    store = stores()
+    desk = Desk(store)
+    await desk.service.start()
+    one, two = [await desk.submit(f"hold {name}", when_busy=WhenBusy.START) for name in ("one", "two")]
+
+    def roll_back(records: Records, turn: Turn) -> int:
+        log = SessionLog(records, owner_of("desk", "ann"), "s", 1)
+        done = log.roll_back(turn.turn_id, "")
+        log.close()
+        return done.count
+
+    assert [await store.change(partial(roll_back, turn=each)) for each in (two, one)] == [1, 1]
+    desk.open.set()
     await desk.service.stop()
