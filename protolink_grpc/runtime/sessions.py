@@ -7,6 +7,7 @@ from typing import Any, Protocol
 
 from protolink_grpc.errors import (
     InvalidArgumentError,
+    InvalidTransitionError,
     TaskAlreadyRunningError,
     ThreadBusyError,
 )
@@ -298,9 +299,12 @@ class SessionService(SessionTurns):
     async def _end_pause(self, turn: Turn, principal: str, reason: str) -> bool:
         """Resume the task of a turn, and return whether it was paused."""
         live = await self._tasks.find(turn.task_id)
-        if live.fold.controls is None or live.fold.controls.pause is None:
+        if not live.fold.is_pause_requested:
             return False
-        await live.record([TaskResumed(reason, principal)])
+        try:
+            await live.record([TaskResumed(reason, principal)])
+        except InvalidTransitionError:  # another call has ended the pause, or the task
+            return False
         return True
 
     # -- The stream ------------------------------------------------------------------------------------------------------

@@ -189,3 +189,15 @@ async def test_a_queued_turn_is_paused_when_it_begins(clerk: Clerk, client: Agen
     assert clerk.steps == ["first", "second"]
     await client.tasks.resume(queued.task_id)
     assert (await ended(client, queued.task_id)).state is TaskState.COMPLETED
+
+
+async def test_two_resumes_of_a_thread_at_once_end_its_pause_once(clerk: Clerk, client: AgentClient) -> None:
+    session = await client.sessions.create()
+    turn = await client.sessions.submit(session.session_id, "work")
+    await clerk.works.wait()
+    await client.tasks.pause(turn.task_id)
+    clerk.may_go.set()
+    await until(client, turn.task_id, "task.paused")
+    found = await asyncio.gather(*(client.sessions.resume(session.session_id) for _ in range(4)))
+    assert sum(len(each.resumed) for each in found) == 1
+    assert (await ended(client, turn.task_id)).state is TaskState.COMPLETED
