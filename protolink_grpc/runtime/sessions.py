@@ -195,7 +195,8 @@ class SessionService(SessionTurns):
 
         def work(records: Records) -> Thread:
             log = SessionLog(records, owner, session_id, micros, create=True)
-            started = Thread() if event.thread_id == DEFAULT_THREAD else log.start_thread(event)
+            is_default = event.thread_id == DEFAULT_THREAD
+            started = queries.find_thread(records, log.head, DEFAULT_THREAD) if is_default else log.start_thread(event)
             log.close()
             return started
 

@@ -133,6 +133,13 @@ async def test_a_thread_goes_back_to_before_a_turn_and_its_model_forgets_what_ca
     assert await chat.say("five") == ["one", "four", "five"]
 
 
+async def test_starting_the_default_thread_returns_it_with_its_rollbacks(chat: Chat) -> None:
+    assert await chat.sessions.start_thread("s", "default") == Thread()
+    await chat.say("one")
+    thread = await chat.sessions.roll_back("s", "one")
+    assert await chat.sessions.start_thread("s", "default") == thread
+
+
 async def test_rolling_back_again_changes_nothing_and_rolling_back_further_forgets_more(chat: Chat) -> None:
     for text in ("one", "two", "three"):
         await chat.say(text)
