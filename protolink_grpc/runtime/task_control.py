@@ -161,18 +161,26 @@ class TaskControl:
         def within(records: Records) -> list[str]:
             return [task_id] if rows.start_or_wait(records, self._owner(principal), task_id) else []
 
+        def require_unblocked(records: Records) -> list[str]:
+            nonlocal blocked
+            blocked = rows.is_blocked(records, task_id)
+            if blocked:  # since it was read; then the step is decided again
+                raise SequenceConflictError(f"task {task_id} has another blocker now", task_id=task_id)
+            return []
+
         def decide(live: LiveTask) -> Step | None:
             fold = live.fold
             if fold.controls is None or not fold.controls.is_draft:
                 return None
             if fold.is_terminal:
                 raise finished_error(fold)
-            facts: list[Fact] = [TaskStartRequested(principal, external)]
-            if external:
-                # Only drafts get blockers: a task without them does not get any until this step is recorded.
-                facts += [] if blocked else [_external_start(fold, principal)]
-                return Step(facts, new_run_id(), opens=True)
-            return Step(facts, opens=True, within=within)
+            requested = TaskStartRequested(principal, external)
+            if not external:
+                return Step([requested], opens=True, within=within)
+            if blocked:
+                return Step([requested], new_run_id(), opens=True)
+            facts: list[Fact] = [requested, _external_start(fold, principal)]
+            return Step(facts, new_run_id(), opens=True, within=require_unblocked)
 
         return await self._change(task_id, principal, decide)
 

@@ -387,6 +387,20 @@ async def test_external_work_waits_for_its_blockers(world: World) -> None:
     assert world.agent.began == []
 
 
+async def test_external_work_that_is_blocked_while_it_starts_waits(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = await world.tasks.create("one")
+    two = await world.tasks.create("two", links=[blocked_by(one)])
+    is_blocked, before_the_link = links.is_blocked, iter([False])
+    monkeypatch.setattr(
+        links, "is_blocked", lambda records, task_id: next(before_the_link, True) and is_blocked(records, task_id)
+    )
+    assert (await world.tasks.start(two.task_id, external=True)).status is TaskStatus.BLOCKED
+    await world.tasks.complete(one.task_id)
+    assert (await world.tasks.report_progress(two.task_id, 1)).status is TaskStatus.RUNNING
+
+
 async def test_a_blocked_task_can_be_ended_by_hand(world: World) -> None:
     one = await world.tasks.create("one")
     two = await world.tasks.create("two", links=[blocked_by(one)])
