@@ -297,7 +297,7 @@ class SessionTurns:
             if turn_id:
                 row = queries.require_turn(records, head, turn_id)
                 latest = records.get(rows.OPEN_TURNS, head.number, row.task_id)
-                return [rows.turn_of(row)] if latest is not None and latest.turn_id == turn_id else []
+                return [rows.turn_of(row)] if latest is not None and latest.turn_id == row.turn_id else []
             queries.require_thread(records, head, thread_id)
             found = queries.open_turns(records, head, thread_id)
             waiting = queries.waiting_turn(records, head, thread_id)

@@ -518,7 +518,7 @@ class SessionLog:
         if isinstance(known, EndedTurn) or known.state is not TurnState.QUEUED:
             raise turn_not_queued_error(turn_of(known))
         if self._first(known.thread_id, TurnState.QUEUED) != known:
-            self._add(TurnPromoted(turn_id))
+            self._add(TurnPromoted(known.turn_id))
             self._put_open(known, replace(known, place=self._first_place(known.thread_id)))
         return turn_of(known)
 

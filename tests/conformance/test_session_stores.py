@@ -713,3 +713,16 @@ async def test_a_turn_that_is_still_stopping_is_taken_out_once(stores: Stores) -
     assert [await store.change(partial(roll_back, turn=each)) for each in (two, one)] == [1, 1]
     desk.open.set()
     await desk.service.stop()
+
+
+async def test_the_id_of_a_merged_input_promotes_and_interrupts_its_turn(desk: Desk) -> None:
+    for text in ("hold", "other", "first"):
+        await desk.submit(text, turn_id=text)
+    await desk.submit("second", turn_id="second", when_busy=WhenBusy.MERGE)
+    await desk.sessions.promote("ann", "s", "second")
+    session, *_ = await desk.sessions.get("ann", "s")
+    assert [turn.turn_id for turn in session.open_turns] == ["hold", "first", "other"]
+    payloads = [event.payload for event in own_events(await desk.items(session.position))]
+    assert [each for each in payloads if isinstance(each, TurnPromoted)] == [TurnPromoted("first")]
+    (ended,) = await desk.sessions.interrupt("ann", "s", turn_id="second")
+    assert (ended.turn_id, ended.result) == ("first", TaskState.CANCELED)
