@@ -20,7 +20,7 @@ MAX_METADATA_BYTES: Final = 64 << 10
 """Maximum size of a session's metadata as JSON."""
 
 MAX_REASON_CHARS: Final = 1000
-"""Maximum length of the reason of an interruption."""
+"""Maximum length of the reason of an interruption, a rollback or a resume."""
 
 
 def conversation_id(session_id: str, thread_id: str = "", number: int = 0) -> str:

@@ -35,6 +35,7 @@ from protolink_grpc.models.session import (
     TurnState,
     WhenBusy,
 )
+from protolink_grpc.models.task_control import check_length
 from protolink_grpc.models.task_target import TaskTarget
 from protolink_grpc.models.watch import StopAt
 from protolink_grpc.net.tracing import caller_trace
@@ -290,7 +291,7 @@ class SessionTurns:
             SessionNotFoundError, ThreadNotFoundError, TurnNotFoundError: There is no such session, thread or turn.
             InvalidArgumentError: The reason is too long.
         """
-        check_reason(reason)
+        check_length(reason, MAX_REASON_CHARS, "reason")
 
         def query(records: Records) -> list[Turn]:
             head = queries.require_head(records, self._owner(principal), session_id)
@@ -435,8 +436,3 @@ def _begun_turn(live: LiveTask | None) -> Turn:
     if live is None or live.turn is None:
         raise StoreError("the store has accepted a turn and has not written it")
     return rows.turn_of(live.turn)
-
-
-def check_reason(reason: str) -> None:
-    if len(reason) > MAX_REASON_CHARS:
-        raise InvalidArgumentError(f"must have at most {MAX_REASON_CHARS} characters", field="reason")

@@ -18,6 +18,7 @@ from protolink_grpc.models.lifecycle import TERMINAL
 from protolink_grpc.models.session import (
     DEFAULT_THREAD,
     MAX_METADATA_BYTES,
+    MAX_REASON_CHARS,
     MAX_TITLE_CHARS,
     DeletedSession,
     Session,
@@ -29,8 +30,9 @@ from protolink_grpc.models.session import (
     Turn,
     TurnState,
 )
+from protolink_grpc.models.task_control import check_length
 from protolink_grpc.runtime.admission import Admission
-from protolink_grpc.runtime.session_turns import SessionTurns, check_reason
+from protolink_grpc.runtime.session_turns import SessionTurns
 from protolink_grpc.runtime.session_watch import SessionWatcher
 from protolink_grpc.runtime.tasks import Tasks
 from protolink_grpc.runtime.watch import LogWatcher
@@ -88,7 +90,8 @@ class SessionService(SessionTurns):
         Raises:
             InvalidArgumentError: The title or the metadata is too large.
         """
-        owner, created = self._owner(principal), SessionCreated(_check_title(title), _check_metadata(metadata or {}))
+        check_length(title, MAX_TITLE_CHARS, "title")
+        owner, created = self._owner(principal), SessionCreated(title, _check_metadata(metadata or {}))
         name, micros = session_id or new_session_id(), self._clock.micros()
 
         def work(records: Records) -> Session:
@@ -115,7 +118,7 @@ class SessionService(SessionTurns):
         """
         owner, micros = self._owner(principal), self._clock.micros()
         if title is not None:
-            _check_title(title)
+            check_length(title, MAX_TITLE_CHARS, "title")
         if metadata is not None:
             _check_metadata(metadata)
 
@@ -190,8 +193,9 @@ class SessionService(SessionTurns):
         """
         if from_turn and not from_thread:
             raise InvalidArgumentError("needs from_thread_id", field="from_turn_id")
+        check_length(title, MAX_TITLE_CHARS, "title")
         owner, micros = self._owner(principal), self._clock.micros()
-        event = ThreadStarted(thread_id or new_uuid(), _check_title(title), from_thread, from_turn)
+        event = ThreadStarted(thread_id or new_uuid(), title, from_thread, from_turn)
 
         def work(records: Records) -> Thread:
             log = SessionLog(records, owner, session_id, micros, create=True)
@@ -263,7 +267,7 @@ class SessionService(SessionTurns):
             InvalidArgumentError: The turn is in the queue, or the reason is too long.
             ResourceExhaustedError: The thread was rolled back too often.
         """
-        check_reason(reason)
+        check_length(reason, MAX_REASON_CHARS, "reason")
         owner, micros = self._owner(principal), self._clock.micros()
 
         def work(records: Records) -> RolledBack:
@@ -285,7 +289,7 @@ class SessionService(SessionTurns):
             SessionNotFoundError, ThreadNotFoundError: There is no such session or thread.
             InvalidArgumentError: The reason is too long.
         """
-        check_reason(reason)
+        check_length(reason, MAX_REASON_CHARS, "reason")
 
         def query(records: Records) -> tuple[list[Turn], Turn | None]:
             head = queries.require_head(records, self._owner(principal), session_id)
@@ -324,12 +328,6 @@ def _drop_unchanged(known: SessionHead, records: Records) -> None:
         name = known.session_id
         raise ThreadBusyError(f"session {name} has got another turn; delete it again", session_id=name)
     queries.drop_session(records, head)
-
-
-def _check_title(title: str) -> str:
-    if len(title) > MAX_TITLE_CHARS:
-        raise InvalidArgumentError(f"must have at most {MAX_TITLE_CHARS} characters", field="title")
-    return title
 
 
 def _check_metadata(metadata: dict[str, Any]) -> dict[str, Any]:
