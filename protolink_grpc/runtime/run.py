@@ -453,10 +453,10 @@ class Run(Emitter):
 
     def _begin(self) -> TaskStatusChanged:
         fold = self.live.fold
+        # A retried task is still in its last state, because the retry is recorded together with this status.
+        state = TaskState.SUBMITTED if fold.is_terminal else fold.state
         return TaskStatusChanged(
-            TaskState.SUBMITTED
-            if fold.is_terminal
-            else fold.state,  # that of a retried task before its opening is recorded
+            state,
             TaskState.WORKING,
             attempt=fold.attempt + 1,
             cause=self._cause,
