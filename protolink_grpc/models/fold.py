@@ -74,7 +74,8 @@ class TaskControls:
         is_external: The work is done outside of the agent.
         pause: The request for a pause that has not ended; None if there is none.
         is_paused: The run waits because of it.
-        resumed_at: Sequence of the event that ended the latest pause of a run; 0 if there was none.
+        resumed_at: Sequence of the event that ended the latest pause of a run, or of the last one of the owner's events that
+            follow it directly; 0 if there was none.
         retries: Number of retries.
         retried_at: Sequences of the retries, oldest first.
     """
@@ -393,7 +394,7 @@ class TaskFold:
         self.progress = payload
 
     def _describe(self, payload: TaskDescribed) -> None:
-        self.set_controls().description = payload.description
+        self._controls_of_owner().description = payload.description
 
     def _replace_input(self, payload: TaskInputReplaced) -> None:
         del self.messages[self.turn_message :], self.encoded[self.turn_message :]
@@ -416,19 +417,26 @@ class TaskFold:
 
     @property
     def rests_in_pause(self) -> bool:
-        """Whether the run is paused, or was when the latest event resumed it: it has written nothing since."""
+        """Whether the run is paused, or was paused until it was resumed and has written nothing since."""
         controls = self.controls
         return controls is not None and (controls.is_paused or controls.resumed_at == self.sequence)
 
+    def _controls_of_owner(self) -> TaskControls:
+        """Return the controls for an event of the owner, which does not change `rests_in_pause`."""
+        controls = self.set_controls()
+        if controls.resumed_at and controls.resumed_at == self.sequence - 1:
+            controls.resumed_at = self.sequence
+        return controls
+
     def _request_pause(self, payload: TaskPauseRequested) -> None:
-        self.set_controls().pause = payload
+        self._controls_of_owner().pause = payload
 
     def _pause(self, payload: TaskPaused) -> None:
         self.set_controls().is_paused = True
 
     def _end_pause(self, payload: TaskResumed) -> None:
-        controls = self.set_controls()
-        controls.resumed_at = self.sequence if controls.is_paused else 0
+        controls = self._controls_of_owner()
+        controls.resumed_at = self.sequence if self.rests_in_pause else 0
         controls.pause, controls.is_paused = None, False
 
     def _retry(self, payload: TaskRetried) -> None:
@@ -453,11 +461,11 @@ class TaskFold:
 
     def _link(self, payload: TaskLinked) -> None:
         link = payload.link
-        self.set_controls().links[link.kind, link.target] = link
+        self._controls_of_owner().links[link.kind, link.target] = link
 
     def _unlink(self, payload: TaskUnlinked) -> None:
         link = payload.link
-        self.set_controls().links.pop((link.kind, link.target), None)
+        self._controls_of_owner().links.pop((link.kind, link.target), None)
 
     def _note_progress(self, payload: Payload | dict[str, Any] | None) -> None:
         if isinstance(payload, _LASTING):

@@ -18,6 +18,7 @@ from protolink_grpc.models import events as ev
 from protolink_grpc.models.fold import CopyOnRead, TaskFold, copy_artifact, copy_message, copy_part
 from protolink_grpc.models.json_value import normalize
 from protolink_grpc.models.references import References
+from protolink_grpc.models.task_control import LinkKind, TaskDescription, TaskLink
 from protolink_grpc.models.task_metadata import DERIVED_KEYS
 
 SUBMITTED, WORKING, INPUT_REQUIRED = TaskState.SUBMITTED, TaskState.WORKING, TaskState.INPUT_REQUIRED
@@ -603,3 +604,23 @@ def test_a_task_with_such_lists_has_the_same_json_as_one_with_plain_lists() -> N
     assert copy.deepcopy(lazy) == plain
     lazy.to_dict()["messages"][0]["parts"].clear()
     assert lazy == plain
+
+
+def test_events_of_the_owner_do_not_end_the_rest_of_a_run_that_was_resumed() -> None:
+    fold = fold_of(
+        submitted("hello"),
+        moved(SUBMITTED, WORKING, attempt=1),
+        ev.TaskPauseRequested("", "ada"),
+        ev.TaskPaused(),
+        ev.TaskResumed("", "ada"),
+    )
+    link = TaskLink(LinkKind.SOURCE, "other")
+    for payload in (
+        ev.TaskDescribed(TaskDescription(title="greeting"), "ada"),
+        ev.TaskLinked(link),
+        ev.TaskUnlinked(link),
+        ev.TaskPauseRequested("", "ada"),
+        ev.TaskResumed("", "ada"),
+    ):
+        assert fold_of(payload, fold=fold).rests_in_pause
+    assert not fold_of(ev.TaskMessagesAdded((said("hi", "agent"),)), fold=fold).rests_in_pause
