@@ -155,7 +155,7 @@ class Submission:
         """
         check_loose_budget(self.metadata)
         for index, message in enumerate(self.messages):
-            check_output_schemas(message, index)
+            check_output_schemas(message, f"input.messages[{index}]")
         free = own_metadata(self.metadata)
         created_at = self.created_at or utc_now()
         task = Task(task_id, TaskState.SUBMITTED, self.messages, self.artifacts, free, self.flow_state, created_at)
@@ -175,7 +175,7 @@ class Submission:
         """Return what this submission adds to an existing task, as facts. Raises as `submitted`."""
         added = [index for index, each in enumerate(self.messages) if each.id not in fold.message_ids]
         for index in added:
-            check_output_schemas(self.messages[index], index)
+            check_output_schemas(self.messages[index], f"input.messages[{index}]")
         messages = tuple(self.messages[index] for index in added)
         encoded = tuple(self.encoded[index] for index in added) if self.encoded else ()
         facts: list[Fact] = [TaskMessagesAdded(messages, self.request_id, encoded)]
@@ -611,13 +611,14 @@ ITEM_BYTES = 8
 """Size that is counted for a number or another small value."""
 
 
-def check_output_schemas(message: Message, index: int) -> None:
+def check_output_schemas(message: Message, field: str) -> None:
+    """Check the schemas of a message. Raises InvalidArgumentError, which names the path below `field`."""
     for number, part in enumerate(message.parts):
         if part.type == "infer" and isinstance(part.content, dict) and "output_schema" in part.content:
             try:
                 OutputCheck.of(part.content["output_schema"])
             except InvalidArgumentError as error:
-                raise error.within(f"input.messages[{index}].parts[{number}]") from None
+                raise error.within(f"{field}.parts[{number}]") from None
 
 
 def _changed(known: dict[str, Any], now: dict[str, Any]) -> dict[str, Any]:

@@ -224,7 +224,7 @@ class SessionTurns:
         if not messages:
             raise InvalidArgumentError("must have a message", field="messages")
         for index, message in enumerate(messages):
-            check_output_schemas(message, index)
+            check_output_schemas(message, f"messages[{index}]")
         turn = await self.turn(principal, session_id, turn_id)
         if turn.state is not TurnState.QUEUED:
             raise rows.turn_not_queued_error(turn)

@@ -339,6 +339,10 @@ async def test_a_queued_input_can_be_replaced_until_it_starts(chat: Chat) -> Non
     with pytest.raises(InvalidArgumentError) as refused:
         await chat.sessions.replace_input("s", queued, [])
     assert refused.value.metadata["field"] == "messages"
+    changed.parts = Task.create_infer(prompt="x", output_schema={"pattern": "(?=a)"}).messages[0].parts
+    with pytest.raises(InvalidArgumentError) as refused:
+        await chat.sessions.replace_input("s", queued, [Message.user("x"), changed])
+    assert refused.value.metadata["field"] == "messages[1].parts[0].output_schema"
 
 
 async def test_a_thread_that_is_resumed_says_what_it_waits_for(chat: Chat) -> None:
