@@ -250,11 +250,11 @@ _LOOSE_TEXT = {
 _LOOSE_BUDGETS = ("budget", "budgets")
 
 
-def check_loose_budget(metadata: dict[str, Any]) -> None:
+def check_loose_budget(metadata: dict[str, Any], field: str) -> None:
     """Refuse an invalid number in a top-level budget. `from_task` would ignore that whole budget and the run would be unlimited.
 
     Raises:
-        InvalidArgumentError: A limit is invalid; names the limit.
+        InvalidArgumentError: A limit is invalid; names its path below `field`.
     """
     for key in _LOOSE_BUDGETS:
         if key not in metadata:
@@ -267,7 +267,7 @@ def check_loose_budget(metadata: dict[str, Any]) -> None:
         try:
             RunBudget.from_dict(numbers)
         except InvalidArgumentError as error:
-            raise error.within(f"input.metadata_json.{key}") from None
+            raise error.within(f"{field}.{key}") from None
 
 
 def _is_text(value: object) -> bool:

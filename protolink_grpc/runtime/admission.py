@@ -153,7 +153,7 @@ class Submission:
         Raises:
             InvalidArgumentError: An `output_schema`, a limit or a permission is invalid; names the field.
         """
-        check_loose_budget(self.metadata)
+        check_loose_budget(self.metadata, "input.metadata_json")
         for index, message in enumerate(self.messages):
             check_output_schemas(message, f"input.messages[{index}]")
         free = own_metadata(self.metadata)

@@ -208,7 +208,7 @@ class TaskControl:
         if description is not None:
             _check_within(description.check, "description")
         patch = own_metadata(metadata or {})
-        check_loose_budget(patch)
+        check_loose_budget(patch, "metadata_json")
 
         def decide(live: LiveTask) -> Step | None:
             fold, facts = live.fold, list[Fact]()

@@ -544,6 +544,9 @@ BAD: dict[str, Callable[[World, str], Awaitable[Any]]] = {
     "progress": lambda world, task: world.tasks.report_progress(task, 101),
     "message": lambda world, task: world.tasks.report_progress(task, 1, "m" * 1001),
     "failure.message": lambda world, task: world.tasks.fail(task, ""),
+    "metadata_json.budget.max_llm_calls": lambda world, task: world.tasks.update(
+        task, metadata={"budget": {"max_llm_calls": -1}}
+    ),
     "expected_sequence": lambda world, task: world.tasks.update(task, expected_sequence=-1),
     "statuses[0]": lambda world, _: world.tasks.list(statuses=["nice"]),
     "page_token": lambda world, _: world.tasks.list(page_token="x"),
