@@ -172,7 +172,7 @@ class SessionTurns:
             return await self._accept(submission, principal)
         if view.active or (queues and view.waiting is None):
             if opening.when_busy is WhenBusy.MERGE and (last := await self._last_queued(submission, principal)):
-                return await self._merge(submission, principal, last)
+                return await self._merge(submission, last)
             interrupts = opening.when_busy in _INTERRUPTING
             rolls_back = opening.when_busy is WhenBusy.ROLLBACK
             held = replace(submission, opening=replace(opening, held=True, first=interrupts, rolls_back=rolls_back))
@@ -191,15 +191,14 @@ class SessionTurns:
 
         return await self._store.view(query)
 
-    async def _merge(self, submission: Submission, principal: str, turn: Turn) -> Turn:
-        """Add the input to a queued turn.
+    async def _merge(self, submission: Submission, turn: Turn) -> Turn:
+        """Add the input to a queued turn. The options of the submission are not used.
 
         Raises:
             TurnNotQueuedError: The turn has left the queue.
             SequenceConflictError: Another process has changed the input of the turn at the same time.
         """
         merged = (submission.opening or BESIDE_OTHERS).turn_id or new_uuid()
-        submission.set_caller(principal)
         async with self._merging:
             live = await self._queued_task(turn)
             facts, change = _merged_input(live.fold, submission), QueuedChange(turn.turn_id, merged)
