@@ -400,9 +400,10 @@ class TaskControl:
         await self._tasks.head(target, principal)
         if kind is LinkKind.SOURCE:
             return
-        await self._store.view(lambda records: rows.check_acyclic(records, task_id, kind, target))
         if kind is LinkKind.PARENT:
+            await self._store.view(lambda records: rows.check_acyclic(records, task_id, kind, target))
             return
+        await self._store.view(lambda records: rows.check_blocker(records, task_id, target))
         blocks = replace(link, kind=LinkKind.BLOCKS, target=task_id)
 
         def decide(live: LiveTask) -> Step | None:

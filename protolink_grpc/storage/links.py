@@ -94,14 +94,21 @@ def put_blocker(records: Records, task_id: str, target: str) -> None:
         LinkCycleError: The other task waits for this one.
         ResourceExhaustedError: The other task blocks too many, or waits for too many to search all of them.
     """
+    check_blocker(records, task_id, target)
+    if has_ended(records, target):
+        return
+    records.put(LINKS, LinkRow(task_id, LinkKind.BLOCKED_BY.value, target))
+    records.put(LINKS, LinkRow(target, LinkKind.BLOCKS.value, task_id))
+    records.keep_task(target)
+
+
+def check_blocker(records: Records, task_id: str, target: str) -> None:
+    """Check that a task can wait for another one, or need not wait because that one has ended. Raises as `put_blocker`."""
     check_acyclic(records, task_id, LinkKind.BLOCKED_BY, target)
     if has_ended(records, target):
         return
     if len(targets_of(records, target, LinkKind.BLOCKS, MAX_BLOCKED)) == MAX_BLOCKED:
         raise ResourceExhaustedError(f"task {target} blocks {MAX_BLOCKED} tasks already", task_id=target)
-    records.put(LINKS, LinkRow(task_id, LinkKind.BLOCKED_BY.value, target))
-    records.put(LINKS, LinkRow(target, LinkKind.BLOCKS.value, task_id))
-    records.keep_task(target)
 
 
 def delete_link(records: Records, task_id: str, kind: LinkKind, target: str) -> None:

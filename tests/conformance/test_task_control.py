@@ -460,6 +460,18 @@ async def test_two_links_at_once_do_not_close_a_cycle(world: World) -> None:
     assert sum(isinstance(each, LinkCycleError) for each in outcomes) == 1
 
 
+async def test_a_link_that_is_refused_because_its_target_blocks_too_many_adds_nothing_to_the_target(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(links, "MAX_BLOCKED", 1)
+    one = await world.tasks.create("one")
+    await world.tasks.create("two", links=[blocked_by(one)])
+    before = await world.tasks.get(one.task_id)
+    with pytest.raises(ResourceExhaustedError):
+        await world.tasks.create("three", links=[blocked_by(one)])
+    assert await world.tasks.get(one.task_id) == before
+
+
 async def test_a_search_for_a_cycle_is_bounded(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(links, "MAX_WALK", 3)
     parents = [await world.tasks.create("0")]
