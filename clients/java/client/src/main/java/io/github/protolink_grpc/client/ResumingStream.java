@@ -67,7 +67,7 @@ public abstract class ResumingStream<T> implements Iterator<T>, Iterable<T>, Aut
     return item;
   }
 
-  /** Whether nothing can follow what was accepted. */
+  /** Whether nothing follows what was accepted, except in the same response: a retry follows an end. */
   boolean isComplete() {
     return false;
   }
@@ -153,7 +153,7 @@ public abstract class ResumingStream<T> implements Iterator<T>, Iterable<T>, Aut
       next = shown(item);
       operation.patience.progress();
     }
-    if (isComplete()) {
+    if (isComplete() && !batch.hasNext()) {
       finish();
     }
   }

@@ -77,6 +77,13 @@ class EventStreamTest {
   }
 
   @Test
+  void aSubscriptionShowsTheRetryOfATaskToo() {
+    agent.then(Status.OK, event(1), last(2), event(3), last(4));
+    read(client -> client.subscribe(TASK));
+    assertEquals(List.of(1L, 2L, 3L, 4L), seen);
+  }
+
+  @Test
   void aGapIsAnErrorAfterWhatCameBeforeIt() {
     agent.then(Status.OK, event(1), event(3));
     ProtolinkException error =
