@@ -137,7 +137,9 @@ impl<S: Source> Reader<S> {
                 return Ok(Some(item));
             }
             if self.source.is_complete() {
-                self.close().await;
+                if self.read_after_end().await? {
+                    continue;
+                }
                 return Ok(None);
             }
             match self.read().await {
@@ -173,11 +175,17 @@ impl<S: Source> Reader<S> {
         }
     }
 
-    /// Waits for the end of the call, though not for long: a server takes a call that is dropped for one that was
-    /// canceled.
-    async fn close(&mut self) {
-        if let Some(mut live) = self.live.take() {
-            let _ = timeout(CLOSING, live.next()).await;
+    /// Reads one batch after the source is complete: a retry of a task may follow its end. False at the end of the call,
+    /// which is waited for, though not for long: a server takes a call that is dropped for one that was canceled.
+    async fn read_after_end(&mut self) -> Result<bool, Error> {
+        let Some(live) = &mut self.live else { return Ok(false) };
+        let Ok(Some(Ok(batch))) = timeout(CLOSING, live.next()).await else {
+            self.live = None;
+            return Ok(false);
+        };
+        if self.source.read(batch, &mut self.ready).await? {
+            self.patience.progress();
         }
+        Ok(true)
     }
 }

@@ -68,6 +68,22 @@ fn task(id: &str, state: TaskState, sequence: i64) -> Task {
 }
 
 #[tokio::test]
+async fn a_subscription_shows_the_retry_that_follows_an_end() {
+    let log: Batches<SubscribeTaskResponse> = Box::pin(resumed(1..3, 2).chain(resumed(3..5, 4)));
+    let place = serve(Script {
+        subscribed: [log].into(),
+        ..Default::default()
+    })
+    .await;
+    let mut events = Client::connect(&place.url).unwrap().subscribe("t", 0, StopAt::Terminal);
+    let mut seen = Vec::new();
+    while let Some(event) = events.try_next().await.unwrap() {
+        seen.push(event.sequence);
+    }
+    assert_eq!(seen, [1, 2, 3, 4]);
+}
+
+#[tokio::test]
 async fn a_call_that_was_cut_is_repeated_as_it_was() {
     let cuts = [Code::Unavailable, Code::Internal, Code::Unknown, Code::Cancelled];
     let mut sent: Vec<_> = cuts.iter().map(|code| Err(Status::new(*code, "cut"))).collect();
