@@ -36,7 +36,7 @@ import {
 
 import { KnownApprovals } from "./approvals.js";
 import { type Call, Caller, type CallerOptions, type Stream } from "./caller.js";
-import { ProtolinkError } from "./errors.js";
+import { aboutTask } from "./errors.js";
 import { isOver, LogPosition } from "./log.js";
 import type { CallOptions } from "./options.js";
 import { jsonText, type ToolArguments, toolCall } from "./parts.js";
@@ -465,12 +465,4 @@ function deltaMode({ onDelta }: StreamOptions | SubscribeOptions): DeltaMode {
 
 function taskOf(response: { task?: Task }): Task {
   return response.task ?? create(TaskSchema);
-}
-
-/** An error that says which task it is about. */
-function aboutTask(error: unknown, taskId: string): unknown {
-  if (error instanceof ProtolinkError) {
-    error.taskId ||= taskId;
-  }
-  return error;
 }

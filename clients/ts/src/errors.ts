@@ -103,6 +103,14 @@ export class ProtolinkError extends Error {
   }
 }
 
+/** An error that says which task it is about. */
+export function aboutTask(error: unknown, taskId: string): unknown {
+  if (error instanceof ProtolinkError) {
+    error.taskId ||= taskId;
+  }
+  return error;
+}
+
 /** What a call fails with whose caller did not want it any more. */
 function aborted(reason: unknown): ProtolinkError {
   return new ProtolinkError("the caller has aborted the call", Code.Canceled, {}, reason);

@@ -20,6 +20,7 @@ import {
 } from "@protolink-grpc/protocol";
 
 import { type Call, type Caller, type Stream } from "./caller.js";
+import { aboutTask } from "./errors.js";
 import type { CallOptions } from "./options.js";
 import { jsonText } from "./parts.js";
 import { type Content, type Input, newTask, randomId, userMessage } from "./tasks.js";
@@ -109,12 +110,16 @@ export class TaskControl {
 
   /**
    * Creates a draft: a task that does not begin before {@link start}. Fails with TASK_ALREADY_EXISTS, with TASK_NOT_FOUND for a link to an
-   * unknown task, and with LINK_CYCLE.
+   * unknown task, and with LINK_CYCLE. An error says the `taskId`.
    */
   async create(input: Input, options: DraftOptions = {}): Promise<TaskSnapshot> {
     const { description, links, requestId = randomId() } = options;
     const request = { input: newTask(input), description, links, requestId };
-    return this.#changed((call) => this.stub.createTask(request, call), options);
+    try {
+      return await this.#changed((call) => this.stub.createTask(request, call), options);
+    } catch (error) {
+      throw aboutTask(error, request.input.taskId);
+    }
   }
 
   /**

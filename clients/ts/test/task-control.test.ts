@@ -4,7 +4,7 @@ import { test } from "node:test";
 import { Code, ConnectError, createRouterTransport, type ServiceImpl } from "@connectrpc/connect";
 import { LinkKind, SnapshotService, TaskControlService, TaskStatus, TaskTarget } from "@protolink-grpc/protocol";
 
-import { Client, textOf } from "../src/index.js";
+import { Client, ProtolinkError, textOf } from "../src/index.js";
 
 function clientOf(
   tasks: Partial<ServiceImpl<typeof TaskControlService>>,
@@ -51,6 +51,18 @@ test("a draft, a report or a retry whose answers get lost has the same ids in ev
   assert.ok(asked.every((sent) => sent.at(-1)));
   assert.deepEqual([asked[0], asked[2], asked[4]], [asked[1], asked[3], asked[5]]);
   assert.deepEqual(asked[2]?.slice(0, 3), ["a", 50, "half"]);
+});
+
+test("the error of a draft that could not be created has the id of the task", async () => {
+  const { tasks } = clientOf({
+    createTask({ input }) {
+      throw new ConnectError(`no room for ${input?.taskId}`, Code.ResourceExhausted);
+    },
+  });
+  const error = await tasks.create("later").catch((caught: unknown) => caught);
+  assert.ok(error instanceof ProtolinkError);
+  assert.match(error.taskId, /^[0-9a-f-]{36}$/);
+  assert.equal(error.message, `no room for ${error.taskId}`);
 });
 
 test("calls about tasks send what they change, and return the task", async () => {
