@@ -284,7 +284,7 @@ class Admission:
             TaskAlreadyExistsError: There is a task with this id.
             ProtolinkError: As `accept`.
         """
-        self._check_new(submission)
+        self.check_new(submission)
         live, submitted = self._prepare(submission, submission.task_id or new_task_id(), principal)
         submitted.draft = True
         try:
@@ -295,7 +295,7 @@ class Admission:
             raise already_exists_error(submission.task_id) from None
         return live, record
 
-    def _check_new(self, submission: Submission) -> None:
+    def check_new(self, submission: Submission) -> None:
         """Check that a new task can be accepted. Raises UnavailableError or InvalidArgumentError."""
         self._require_open()
         if not submission.messages and not submission.artifacts:
@@ -308,7 +308,7 @@ class Admission:
             TurnNotQueuedError: The thread has no active turn but a task that waits for input.
             ProtolinkError: As `accept`.
         """
-        self._check_new(submission)
+        self.check_new(submission)
         live, submitted = self._prepare(submission, new_task_id(), principal)
         await live.record([submitted], claim=True, held=True, opens=True)
         return live

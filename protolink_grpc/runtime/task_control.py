@@ -125,6 +125,7 @@ class TaskControl:
         request_id = submission.request_id
         if request_id and (known := await self._admission.turn_of(request_id, principal)) is not None:
             return await self.get(known.task_id, principal)
+        self._admission.check_new(submission)  # before the links, which are recorded in other tasks
         task_id = submission.task_id or new_task_id()
         submission = replace(submission, task_id=task_id, trace=caller_trace())
         if await self._store.head(task_id) is not None:

@@ -472,6 +472,13 @@ async def test_a_link_that_is_refused_because_its_target_blocks_too_many_adds_no
     assert await world.tasks.get(one.task_id) == before
 
 
+async def test_a_draft_that_is_refused_adds_nothing_to_the_tasks_that_were_to_block_it(world: World) -> None:
+    one = await world.tasks.create("one")
+    with pytest.raises(InvalidArgumentError):
+        await world.tasks.create(Task(), links=[blocked_by(one)])
+    assert await world.tasks.get(one.task_id) == one
+
+
 async def test_a_search_for_a_cycle_is_bounded(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(links, "MAX_WALK", 3)
     parents = [await world.tasks.create("0")]
