@@ -268,51 +268,6 @@ def task_cancel(
     task_commands.cancel(settings, agent, task_id, reason)
 
 
-@task_app.command("pause")
-@with_settings
-def task_pause(
-    settings: Settings,
-    agent: AgentArgument,
-    task_id: TaskArgument,
-    reason: Annotated[str, typer.Option("--reason", help="Reason, recorded in the task's log.")] = "",
-) -> None:
-    """Pause a task before its next action or model call."""
-    from protolink_grpc.cli import task_commands
-
-    task_commands.pause(settings, agent, task_id, reason)
-
-
-@task_app.command("resume")
-@with_settings
-def task_resume(
-    settings: Settings,
-    agent: AgentArgument,
-    task_id: TaskArgument,
-    reason: Annotated[str, typer.Option("--reason", help="Reason, recorded in the task's log.")] = "",
-) -> None:
-    """Resume a paused task."""
-    from protolink_grpc.cli import task_commands
-
-    task_commands.resume(settings, agent, task_id, reason)
-
-
-@task_app.command("retry")
-@with_settings
-def task_retry(
-    settings: Settings,
-    agent: AgentArgument,
-    task_id: TaskArgument,
-    reason: Annotated[str, typer.Option("--reason", help="Reason, recorded in the task's log.")] = "",
-    request_id: Annotated[
-        str, typer.Option("--request-id", metavar="ID", help="Repeating the command with the same id retries once.")
-    ] = "",
-) -> None:
-    """Begin the work on an ended task again."""
-    from protolink_grpc.cli import task_commands
-
-    task_commands.retry(settings, agent, task_id, reason, request_id)
-
-
 @task_app.command("subscribe")
 @with_settings
 def task_subscribe(

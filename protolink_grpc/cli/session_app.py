@@ -84,8 +84,8 @@ def session_submit(
         WhenBusy,
         typer.Option(
             "--when-busy",
-            help="If the thread has an active turn: wait; fail; cancel it; cancel and forget it; join the last queued turn;"
-            " start beside it.",
+            help="If the thread has an active turn: wait; fail; cancel it; cancel it and take it out of the conversation;"
+            " join the last queued turn; start beside it.",
         ),
     ] = WhenBusy.ENQUEUE,
     follow: Annotated[bool, typer.Option("--follow", help="Print the events of the turn until its end.")] = False,
@@ -234,14 +234,14 @@ def session_rollback(
     settings: Settings,
     agent: AgentArgument,
     session: SessionArgument,
-    turn: Annotated[str, typer.Argument(metavar="TURN", help="Id of the first turn to forget.")],
+    turn: Annotated[str, typer.Argument(metavar="TURN", help="Id of the first turn to take out.")],
     *,
     reason: Annotated[str, typer.Option("--reason", help="Reason, recorded in the log.")] = "",
     as_json: JsonOption = False,
 ) -> None:
-    """Go back to before a turn.
+    """Take a turn and all later ones out of the conversation.
 
-    The turn and all later ones of its thread leave the conversation; those that work are canceled. Their logs stay.
+    Active turns among them are canceled, and queued turns stay in the queue. The logs of the turns stay.
     """
     from protolink_grpc.cli import session_history
 

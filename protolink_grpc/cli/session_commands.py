@@ -299,7 +299,7 @@ def _hint(settings: Settings, agent: str, session_id: str, error: CommandError) 
             return "--after takes the number of an earlier line of this command; 0 is the beginning"
         case "UNIMPLEMENTED":
             checked = f"plgrpc doctor {agent} shows the services at this address"
-            return f"agents of other systems have no sessions; {checked}"
+            return f"agents of other systems have no sessions and snapshots; {checked}"
     return ""
 
 

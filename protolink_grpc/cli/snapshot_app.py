@@ -6,11 +6,11 @@ import typer
 
 from protolink_grpc.cli.settings import JsonOption, Settings, with_settings
 
-snapshot_app = typer.Typer(help="Show what sessions and tasks are now.", rich_markup_mode=None)
+snapshot_app = typer.Typer(help="Show the current state of sessions and tasks.", rich_markup_mode=None)
 
 AgentArgument = Annotated[str, typer.Argument(metavar="AGENT", help="URL (grpc://host:port), or name in the registry.")]
 SessionArgument = Annotated[str, typer.Argument(metavar="SESSION", help="Id of the session.")]
-TaskArgument = Annotated[str, typer.Argument(metavar="TASK_ID", help="Id of the task.")]
+TaskArgument = Annotated[str, typer.Argument(metavar="TASK", help="Id of the task.")]
 
 
 @snapshot_app.command("session")
@@ -59,7 +59,7 @@ def snapshot_queue(
 @snapshot_app.command("tools")
 @with_settings
 def snapshot_tools(settings: Settings, agent: AgentArgument, as_json: JsonOption = False) -> None:
-    """Show the tools that you can use, and what the policy says."""
+    """Show the tools that you can use, with the agent's policy for each."""
     from protolink_grpc.cli import snapshot_commands
 
     snapshot_commands.show_tools(settings.with_json(as_json), agent)
@@ -90,7 +90,7 @@ def snapshot_artifacts(
 def snapshot_evidence(
     settings: Settings, agent: AgentArgument, task: TaskArgument, as_json: JsonOption = False
 ) -> None:
-    """Show what the log of a task proves."""
+    """Count the actions, approvals and policy decisions of a task."""
     from protolink_grpc.cli import snapshot_commands
 
     snapshot_commands.show_evidence(settings.with_json(as_json), agent, task)

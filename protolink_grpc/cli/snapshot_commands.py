@@ -34,7 +34,7 @@ def show_thread(settings: Settings, agent: str, session_id: str, thread_id: str)
 def show_queue(settings: Settings, agent: str, session_id: str, thread_id: str) -> None:
     """Print the queues of a session, or of one thread."""
     found = _read(settings, agent, session_id, lambda calls, url: calls.queue(session_id, thread_id, agent_url=url))
-    _show(settings, found, text.queue_fields(found), text.queue_tables(found), ())
+    _show(settings, found, text.queue_fields(found), text.queue_tables(found), found.gaps)
 
 
 def show_tools(settings: Settings, agent: str) -> None:
@@ -57,7 +57,7 @@ def show_artifacts(settings: Settings, agent: str, task_id: str) -> None:
 
 
 def show_evidence(settings: Settings, agent: str, task_id: str) -> None:
-    """Print what the log of a task proves."""
+    """Print the counts of actions, approvals and policy decisions in the log of a task."""
     found = _read(settings, agent, "", lambda calls, url: calls.evidence(task_id, agent_url=url))
     _show(settings, found, text.evidence_fields(found), text.evidence_tables(found), found.gaps)
 

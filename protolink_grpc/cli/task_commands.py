@@ -1,7 +1,7 @@
-"""`task get`, `task list`, `task cancel`, `task pause`, `task resume`, `task retry`, `task subscribe`."""
+"""`task get`, `task list`, `task cancel`, `task subscribe`."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from contextlib import aclosing
 from dataclasses import asdict
 from typing import Any, cast
@@ -14,13 +14,10 @@ from protolink_grpc.cli.failure import usage_error
 from protolink_grpc.cli.questions import note_task_continues, show_approvals
 from protolink_grpc.cli.settings import Settings
 from protolink_grpc.client.port import TaskList
-from protolink_grpc.client.task_control_calls import TaskControlCalls
 from protolink_grpc.errors import InvalidArgumentError
 from protolink_grpc.models.clock import micros_from_iso
 from protolink_grpc.models.lifecycle import TERMINAL, parse_state
-from protolink_grpc.models.snapshot import TaskSnapshot
 from protolink_grpc.models.task import Task
-from protolink_grpc.models.task_control import TaskStatus
 from protolink_grpc.models.watch import StopAt
 
 
@@ -103,49 +100,6 @@ def cancel(settings: Settings, agent: str, task_id: str, reason: str) -> None:
     else:
         for label, value in task_fields(task):
             output.field(label, value)
-
-
-def pause(settings: Settings, agent: str, task_id: str, reason: str) -> None:
-    """Request a pause, and print the status of the task."""
-    snapshot = _control(settings, agent, lambda tasks, url: tasks.pause(task_id, reason=reason, agent_url=url))
-    if snapshot.status is not TaskStatus.PAUSED and not settings.json:
-        output.note("note", "the task pauses before its next action or model call")
-
-
-def resume(settings: Settings, agent: str, task_id: str, reason: str) -> None:
-    """End a pause, and print the status of the task."""
-    _control(settings, agent, lambda tasks, url: tasks.resume(task_id, reason=reason, agent_url=url))
-
-
-def retry(settings: Settings, agent: str, task_id: str, reason: str, request_id: str) -> None:
-    """Retry an ended task, and print its status."""
-
-    def begin(tasks: TaskControlCalls, url: str) -> Awaitable[TaskSnapshot]:
-        return tasks.retry(task_id, reason=reason, request_id=request_id or None, agent_url=url)
-
-    _control(settings, agent, begin)
-    if not settings.json:
-        output.note("hint", f"follow it with: {settings.command('task subscribe', agent, task_id)}")
-
-
-def _control(
-    settings: Settings, agent: str, call: Callable[[TaskControlCalls, str], Awaitable[TaskSnapshot]]
-) -> TaskSnapshot:
-    """Make a call that controls a task, and print the task after it."""
-
-    async def work() -> TaskSnapshot:
-        return await call(agent_client(settings, QUICK_S).tasks, await url_of(settings, agent))
-
-    snapshot = run(work(), agent)
-    task_id, status, reason = snapshot.task_id, str(snapshot.status), snapshot.status_reason
-    if settings.json:
-        counts = {"sequence": snapshot.sequence, "attempts": snapshot.attempt_count, "retries": snapshot.retry_count}
-        output.document({"task_id": task_id, "status": status, "reason": reason, **counts})
-        return snapshot
-    for label, value in (("Task", task_id), ("Status", status), ("Reason", reason)):
-        if value:
-            output.field(label, value)
-    return snapshot
 
 
 def subscribe(settings: Settings, agent: str, task_id: str, *, after: int, stop_at: str, deltas: bool | None) -> None:

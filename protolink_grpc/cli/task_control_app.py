@@ -28,6 +28,8 @@ ConstraintOption = Annotated[
     list[str] | None, typer.Option("--constraint", metavar="TEXT", help="Constraint of the work; repeatable.")
 ]
 
+ReasonOption = Annotated[str, typer.Option("--reason", help="Reason, recorded in the task's log.")]
+
 
 class Kind(StrEnum):
     """The kind of a link."""
@@ -100,7 +102,10 @@ def task_update(
     constraint: ConstraintOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Change the description of a task."""
+    """Change the description of a task.
+
+    Each option replaces the earlier value; --acceptance and --constraint replace all earlier ones.
+    """
     from protolink_grpc.cli import task_control_commands
 
     description = task_control_commands.Description(title, objective, priority, assignee, acceptance, constraint)
@@ -192,7 +197,7 @@ def task_link(
     kind: KindArgument,
     target: TargetArgument,
     *,
-    reason: Annotated[str, typer.Option("--reason", help="Reason, recorded in the task's log.")] = "",
+    reason: ReasonOption = "",
     as_json: JsonOption = False,
 ) -> None:
     """Link a task to another one, or to something else."""
@@ -216,3 +221,54 @@ def task_unlink(
     from protolink_grpc.cli import task_control_commands
 
     task_control_commands.unlink(settings.with_json(as_json), agent, task, kind.value, target)
+
+
+@task_control_app.command("pause")
+@with_settings
+def task_pause(
+    settings: Settings,
+    agent: AgentArgument,
+    task: TaskArgument,
+    *,
+    reason: ReasonOption = "",
+    as_json: JsonOption = False,
+) -> None:
+    """Pause a task before its next action or model call."""
+    from protolink_grpc.cli import task_control_commands
+
+    task_control_commands.pause(settings.with_json(as_json), agent, task, reason)
+
+
+@task_control_app.command("resume")
+@with_settings
+def task_resume(
+    settings: Settings,
+    agent: AgentArgument,
+    task: TaskArgument,
+    *,
+    reason: ReasonOption = "",
+    as_json: JsonOption = False,
+) -> None:
+    """End the pause of a task."""
+    from protolink_grpc.cli import task_control_commands
+
+    task_control_commands.resume(settings.with_json(as_json), agent, task, reason)
+
+
+@task_control_app.command("retry")
+@with_settings
+def task_retry(
+    settings: Settings,
+    agent: AgentArgument,
+    task: TaskArgument,
+    *,
+    reason: ReasonOption = "",
+    request_id: Annotated[
+        str, typer.Option("--request-id", metavar="ID", help="Idempotency key: the same id is the same retry.")
+    ] = "",
+    as_json: JsonOption = False,
+) -> None:
+    """Begin the work on an ended task again, with the same input."""
+    from protolink_grpc.cli import task_control_commands
+
+    task_control_commands.retry(settings.with_json(as_json), agent, task, reason, request_id)

@@ -1,4 +1,4 @@
-"""`task show`, `create`, `update`, `start`, `progress`, `complete`, `fail`, `link` and `unlink`."""
+"""`task show`, `create`, `update`, `start`, `progress`, `complete`, `fail`, `link`, `unlink`, `pause`, `resume` and `retry`."""
 
 import sys
 from collections.abc import Awaitable, Callable, Iterator, Sequence
@@ -7,15 +7,19 @@ from typing import Any
 
 from protolink_grpc.cli import output
 from protolink_grpc.cli.connect import QUICK_S, agent_client, run, url_of
+from protolink_grpc.cli.describe import time_ago
 from protolink_grpc.cli.failure import CommandError
+from protolink_grpc.cli.session_commands import show_table
 from protolink_grpc.cli.session_text import moment
 from protolink_grpc.cli.settings import Settings
+from protolink_grpc.cli.timeline import span
 from protolink_grpc.client.agent_client import AgentClient
+from protolink_grpc.models.clock import micros_from_iso
 from protolink_grpc.models.json_value import to_json
 from protolink_grpc.models.message import Message
 from protolink_grpc.models.snapshot import TaskSnapshot
 from protolink_grpc.models.task import Task
-from protolink_grpc.models.task_control import LinkKind, TaskDescription, TaskLink
+from protolink_grpc.models.task_control import LinkKind, TaskDescription, TaskLink, TaskStatus
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,15 +126,40 @@ def unlink(settings: Settings, agent: str, task_id: str, kind: str, target: str)
     _change(settings, agent, lambda client, url: client.tasks.unlink(task_id, kind, target, agent_url=url))
 
 
+def pause(settings: Settings, agent: str, task_id: str, reason: str) -> None:
+    """Request a pause and print the task."""
+    snapshot = _change(settings, agent, lambda client, url: client.tasks.pause(task_id, reason=reason, agent_url=url))
+    if snapshot.status is not TaskStatus.PAUSED:
+        output.note("note", "the task pauses before its next action or model call")
+
+
+def resume(settings: Settings, agent: str, task_id: str, reason: str) -> None:
+    """End a pause and print the task."""
+    _change(settings, agent, lambda client, url: client.tasks.resume(task_id, reason=reason, agent_url=url))
+
+
+def retry(settings: Settings, agent: str, task_id: str, reason: str, request_id: str) -> None:
+    """Retry an ended task and print it."""
+    _change(
+        settings,
+        agent,
+        lambda client, url: client.tasks.retry(task_id, reason=reason, request_id=request_id or None, agent_url=url),
+    )
+    output.note("hint", f"follow it with: {settings.command('task subscribe', agent, task_id)}")
+
+
 Work = Callable[[AgentClient, str], Awaitable[TaskSnapshot]]
 
 
-def _change(settings: Settings, agent: str, work: Work) -> None:
-    _print(settings, _call(settings, agent, work))
+def _change(settings: Settings, agent: str, work: Work) -> TaskSnapshot:
+    """Call a method that changes a task, print the task after it, and return it. Raises CommandError."""
+    snapshot = _call(settings, agent, work)
+    _print(settings, snapshot)
+    return snapshot
 
 
 def _call(settings: Settings, agent: str, work: Work) -> TaskSnapshot:
-    """Call a method with a client and the agent's URL. Raises CommandError, with a hint for agents of other systems."""
+    """Call a method with a client and the agent's URL. Raises CommandError, with a hint that is special to the control of tasks."""
 
     async def with_client() -> TaskSnapshot:
         url = await url_of(settings, agent)
@@ -139,10 +168,26 @@ def _call(settings: Settings, agent: str, work: Work) -> TaskSnapshot:
     try:
         return run(with_client(), agent)
     except CommandError as error:
-        if error.code == "UNIMPLEMENTED":
-            checked = f"plgrpc doctor {agent} shows the services at this address"
-            error.hint = f"agents of other systems have no task control; {checked}"
+        error.hint = _hint(settings, agent, error)
         raise
+
+
+def _hint(settings: Settings, agent: str, error: CommandError) -> str:
+    """Return the hint for an error of a method that controls a task."""
+    task_id = error.metadata.get("task_id", "TASK")
+    match error.code:
+        case "UNIMPLEMENTED":
+            checked = f"plgrpc doctor {agent} shows the services at this address"
+            return f"agents of other systems have no task control; {checked}"
+        case "TASK_FINISHED":
+            return f"see how it ended with: {settings.command('task show', agent, task_id)}"
+        case "TASK_ALREADY_RUNNING":
+            return f"cancel it with: {settings.command('task cancel', agent, task_id)}"
+        case "TASK_STARTED" | "LINK_CYCLE" | "INVALID_TRANSITION":
+            return f"{settings.command('task show', agent, task_id)} shows its status and links"
+        case "RESOURCE_EXHAUSTED" if "already" in str(error):
+            return ""
+    return error.hint
 
 
 def _read(text: str) -> str:
@@ -158,20 +203,22 @@ def _print(settings: Settings, snapshot: TaskSnapshot) -> None:
     if snapshot.attempts:
         output.line()
         output.line("Attempts:")
-        heads = ("ATTEMPT", "CAUSE", "STARTED", "ENDED", "STATUS")
-        output.columns(heads, list(_attempt_rows(snapshot)))
+        show_table(("ATTEMPT", "CAUSE", "STARTED", "TOOK", "STATUS"), list(_attempt_rows(snapshot)))
     if snapshot.links:
         output.line()
         output.line("Links:")
         rows = [
             (str(each.link.kind), each.link.target, str(each.state or ""), each.link.reason) for each in snapshot.links
         ]
-        output.columns(("KIND", "TARGET", "STATE", "REASON"), rows)
+        show_table(("KIND", "TARGET", "STATE", "REASON"), rows)
 
 
 def _attempt_rows(snapshot: TaskSnapshot) -> Iterator[tuple[str, ...]]:
     for each in snapshot.attempts:
-        yield str(each.attempt), each.cause, each.started_at or "", each.ended_at or "", str(each.status)
+        took = ""
+        if each.started_at and each.ended_at:
+            took = span(micros_from_iso(each.ended_at) - micros_from_iso(each.started_at))
+        yield str(each.attempt), each.cause, time_ago(each.started_at or ""), took, str(each.status)
 
 
 def _fields(snapshot: TaskSnapshot) -> list[tuple[str, str]]:

@@ -50,7 +50,13 @@ class SessionCalls:
         metadata: dict[str, Any] | None = None,
         agent_url: str | None = None,
     ) -> Session:
-        """Create a session, or return the existing one with that id unchanged. None creates an id."""
+        """Create a session, or return the existing one with that id unchanged.
+
+        Args:
+            session_id: None creates an id.
+            title: At most 1000 characters.
+            metadata: At most 64 KiB as JSON.
+        """
         agent = self._open(agent_url)
         return await agent.sessions.create(session_id or new_session_id(), title, metadata or {}, self._client.timeout)
 
@@ -63,7 +69,15 @@ class SessionCalls:
         archived: bool | None = None,
         agent_url: str | None = None,
     ) -> Session:
-        """Change a session; None leaves a value unchanged. Raises SessionNotFoundError."""
+        """Change a session. None leaves a value unchanged.
+
+        Args:
+            title, metadata: As in `create`. The metadata are replaced as a whole.
+            archived: Whether `list` leaves the session out.
+
+        Raises:
+            SessionNotFoundError: The caller has no such session.
+        """
         agent = self._open(agent_url)
         return await agent.sessions.update(session_id, title, metadata, archived, self._client.timeout)
 
@@ -88,7 +102,12 @@ class SessionCalls:
         page_token: str = "",
         agent_url: str | None = None,
     ) -> SessionPage:
-        """Return a session and its newest turns, of one thread or of all.
+        """Return a session, its open turns and one page of its turns, newest page first.
+
+        Args:
+            thread_id: Only turns of this thread; empty means all.
+            page_size: Maximum number of turns, at most 1000; 0 means 50.
+            page_token: `next_page_token` of the page before; empty means the newest turns.
 
         Raises:
             SessionNotFoundError: The caller has no such session.
@@ -104,7 +123,12 @@ class SessionCalls:
         include_archived: bool = False,
         agent_url: str | None = None,
     ) -> SessionList:
-        """Return one page of the caller's sessions, last changed first."""
+        """Return one page of the caller's sessions, last changed first, without their threads and open turns.
+
+        Args:
+            page_size: Maximum number of sessions, at most 1000; 0 means 50.
+            page_token: `next_page_token` of the page before; empty means the first page.
+        """
         agent = self._open(agent_url)
         return await agent.sessions.find(page_size, page_token, self._client.timeout, include_archived=include_archived)
 
@@ -126,6 +150,8 @@ class SessionCalls:
 
         Raises:
             ThreadNotFoundError, TurnNotFoundError: There is no such thread or turn to branch from.
+            InvalidArgumentError: The turn to branch from has not ended, or was rolled back.
+            ResourceExhaustedError: The session has 1000 threads.
         """
         agent, turn_id = self._open(agent_url), _id_of(from_turn)
         return await agent.sessions.start_thread(
@@ -160,6 +186,7 @@ class SessionCalls:
         Raises:
             ThreadBusyError: The policy is "reject", and the thread has an active turn.
             ThreadNotFoundError: The thread was not started.
+            ResourceExhaustedError: 100 turns wait in the thread.
         """
         try:
             policy = WhenBusy(when_busy)
@@ -187,6 +214,9 @@ class SessionCalls:
         Args:
             turn: The turn or its id.
             deltas: As in `AgentClient.subscribe`.
+
+        Raises:
+            SessionNotFoundError, TurnNotFoundError: The caller has no such session, or it has no such turn.
         """
         sessions, turn_id = self._open(agent_url).sessions, _id_of(turn)
 
@@ -212,11 +242,16 @@ class SessionCalls:
         """Cancel the active turns of a thread and its task that waits for input, or one turn.
 
         Args:
-            turn: Only this turn; it may also be queued.
+            turn: Only this turn, active or queued; `thread_id` and `clear_queue` have no effect.
+            reason: For people, at most 1000 characters.
             clear_queue: Also remove the queued turns of the thread.
 
         Returns:
             The turns that were open, after the call; empty if there was nothing to interrupt.
+
+        Raises:
+            SessionNotFoundError, ThreadNotFoundError, TurnNotFoundError: The caller has no such session, or it has no such thread
+                or turn.
         """
         agent, turn_id = self._open(agent_url), _id_of(turn)
         return await agent.sessions.interrupt(
@@ -228,7 +263,7 @@ class SessionCalls:
 
         Raises:
             TurnNotQueuedError: The turn has started or ended.
-            TurnNotFoundError: The session has no such turn.
+            SessionNotFoundError, TurnNotFoundError: The caller has no such session, or it has no such turn.
         """
         agent, turn_id = self._open(agent_url), _id_of(turn)
         return await agent.sessions.promote(session_id, turn_id, self._client.timeout)
@@ -246,7 +281,11 @@ class SessionCalls:
         *,
         agent_url: str | None = None,
     ) -> Turn:
-        """Replace the input of a queued turn. Raises as `promote`."""
+        """Replace the input of a queued turn. Raises as `promote`.
+
+        Args:
+            message: The new input: one message or several.
+        """
         agent, turn_id = self._open(agent_url), _id_of(turn)
         given = [Message.user(message)] if isinstance(message, str) else message
         messages = [given] if isinstance(given, Message) else given
@@ -257,11 +296,16 @@ class SessionCalls:
     ) -> Thread:
         """Take a turn and all later ones out of the conversation of their thread, and return the thread.
 
-        Those that work are canceled. Nothing is deleted: `Turn.rolled_back` marks them. Repeating the call changes nothing.
+        Active turns among them are canceled, and queued turns stay in the queue. Nothing is deleted: `Turn.rolled_back` marks the
+        turns. Repeating the call changes nothing.
+
+        Args:
+            reason: For people, at most 1000 characters.
 
         Raises:
-            TurnNotFoundError: The session has no such turn.
-            InvalidArgumentError: The turn is in the queue.
+            SessionNotFoundError, TurnNotFoundError: The caller has no such session, or it has no such turn.
+            InvalidArgumentError: The turn is in the queue: `remove` it.
+            ResourceExhaustedError: The thread was rolled back 1000 times.
         """
         agent, turn_id = self._open(agent_url), _id_of(turn)
         thread, _ = await agent.sessions.roll_back(session_id, turn_id, reason, self._client.timeout)
@@ -277,7 +321,13 @@ class SessionCalls:
     ) -> ThreadResumption:
         """End the pauses of the active turns of a thread, and return what the thread still waits for.
 
-        A thread continues by itself after a restart.
+        A thread continues by itself after a restart of the agent.
+
+        Args:
+            reason: For people, at most 1000 characters.
+
+        Raises:
+            SessionNotFoundError, ThreadNotFoundError: The caller has no such session, or it has no such thread.
         """
         agent = self._open(agent_url)
         return await agent.sessions.resume(session_id, thread_id, reason, self._client.timeout)

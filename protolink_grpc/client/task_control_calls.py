@@ -1,6 +1,7 @@
 """`AgentClient.tasks`: drafts, descriptions, links, pauses and retries of tasks, work outside of the agent, and snapshots."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, TypeVar
 
 from protolink_grpc.client.agent_access import AgentAccess
@@ -49,12 +50,18 @@ class TaskControlCalls:
             request_id: Idempotency key. A repetition returns the task of the first call. None creates one for each call.
 
         Raises:
+            InvalidArgumentError: The description or a link is beyond its limits; names the field.
             TaskAlreadyExistsError: The id of the given task exists.
+            TaskNotFoundError: The caller has no task that a link names.
             LinkCycleError: A link leads back to the task.
+            ResourceExhaustedError: The caller, or a task that a link names, has too many drafts and blocked tasks.
         """
+        named = [
+            replace(each, kind=_named(each.kind, LinkKind, f"links[{index}].kind")) for index, each in enumerate(links)
+        ]
         agent = self._open(agent_url)
         return await agent.tasks.create(
-            Task.of(message), description, tuple(links), request_id or new_request_id(), self._client.timeout
+            Task.of(message), description, named, request_id or new_request_id(), self._client.timeout
         )
 
     async def update(
@@ -73,6 +80,7 @@ class TaskControlCalls:
             expected_sequence: The last event of the task that the caller has seen; 0 means any.
 
         Raises:
+            InvalidArgumentError: The description or the metadata is beyond its limits; names the field.
             SequenceConflictError: The last event of the task is not `expected_sequence`.
             TaskFinishedError: The task has ended.
         """
@@ -113,17 +121,44 @@ class TaskControlCalls:
         return await agent.tasks.report_progress(task_id, report, request_id or new_request_id(), self._client.timeout)
 
     async def pause(self, task_id: str, *, reason: str = "", agent_url: str | None = None) -> TaskSnapshot:
-        """Pause a task at the next point at which its run can wait."""
+        """Pause a task at the next point at which its run can wait: before an action, a model call or an emitted event.
+
+        The returned task may still be running; its status is `paused` as soon as it waits. Repeating the call changes nothing.
+
+        Args:
+            reason: For people, at most 1000 characters.
+
+        Raises:
+            TaskFinishedError: The task has ended.
+            InvalidTransitionError: The task is a draft, waits for input, is being canceled, or is worked on outside of the agent.
+        """
         return await self._open(agent_url).tasks.pause(task_id, reason, self._client.timeout)
 
     async def resume(self, task_id: str, *, reason: str = "", agent_url: str | None = None) -> TaskSnapshot:
-        """End the pause of a task."""
+        """End the pause of a task, or withdraw the request for one. A task without such a request is returned unchanged.
+
+        Args:
+            reason: As in `pause`.
+
+        Raises:
+            TaskFinishedError: The task has ended.
+        """
         return await self._open(agent_url).tasks.resume(task_id, reason, self._client.timeout)
 
     async def retry(
         self, task_id: str, *, reason: str = "", request_id: str | None = None, agent_url: str | None = None
     ) -> TaskSnapshot:
-        """Begin the work on an ended task again, with the same input."""
+        """Begin another run in the log of an ended task, with the same input. The earlier runs stay in the log.
+
+        Args:
+            reason: As in `pause`.
+            request_id: Idempotency key. A repetition is the same retry. None creates one for each call.
+
+        Raises:
+            InvalidTransitionError: The task has not ended, or was worked on outside of the agent.
+            InvalidArgumentError: `request_id` was used for another task.
+            ResourceExhaustedError: The agent has too many tasks.
+        """
         agent = self._open(agent_url)
         return await agent.tasks.retry(task_id, reason, request_id or new_request_id(), self._client.timeout)
 
@@ -135,7 +170,10 @@ class TaskControlCalls:
         *,
         agent_url: str | None = None,
     ) -> TaskSnapshot:
-        """End a task with success, for work outside of the agent. The messages and artifacts are added before the end.
+        """End a task with success, for work outside of the agent. A completed task is returned unchanged.
+
+        Args:
+            messages, artifacts: Added to the task before its end; at most 1000 of each.
 
         Raises:
             TaskAlreadyRunningError: The agent works on the task, or is about to.
@@ -145,7 +183,11 @@ class TaskControlCalls:
         return await agent.tasks.complete(task_id, tuple(messages), tuple(artifacts), self._client.timeout)
 
     async def fail(self, task_id: str, failure: Failure | str, *, agent_url: str | None = None) -> TaskSnapshot:
-        """End a task with a failure, or with its message. Raises as `complete`."""
+        """End a task with a failure, for work outside of the agent. A failed task is returned unchanged. Raises as `complete`.
+
+        Args:
+            failure: The failure, or its message, which must not be empty.
+        """
         given = Failure(message=failure) if isinstance(failure, str) else failure
         return await self._open(agent_url).tasks.fail(task_id, given, self._client.timeout)
 
@@ -157,20 +199,27 @@ class TaskControlCalls:
         Args:
             kind: "parent", "blocked_by", "source", "artifact" or "evidence".
             target: Id of another task of the caller; an id or a URI for the last two.
+            reason: For people, at most 1000 characters.
 
         Raises:
+            InvalidArgumentError: The link is beyond its limits; names the field.
             LinkCycleError: The other task leads back to this one.
             TaskStartedError: A task that has been started cannot be blocked.
             TaskFinishedError: The task has ended.
+            ResourceExhaustedError: The task has 100 links, the target blocks 1000 tasks, or too many links lead to the target.
         """
-        link = TaskLink(_kind_of(kind), target, reason)
+        link = TaskLink(_named(kind, LinkKind, "link.kind"), target, reason)
         return await self._open(agent_url).tasks.link(task_id, link, self._client.timeout)
 
     async def unlink(
         self, task_id: str, kind: LinkKind | str, target: str, *, agent_url: str | None = None
     ) -> TaskSnapshot:
-        """Remove a link, if it exists. A started task without any other blocker begins."""
-        link = TaskLink(_kind_of(kind), target)
+        """Remove a link, if it exists. A started task without any other blocker begins.
+
+        Raises:
+            TaskFinishedError: The task has ended, and has such a link.
+        """
+        link = TaskLink(_named(kind, LinkKind, "link.kind"), target)
         return await self._open(agent_url).tasks.unlink(task_id, link, self._client.timeout)
 
     async def get(self, task_id: str, *, agent_url: str | None = None) -> TaskSnapshot:
@@ -192,14 +241,13 @@ class TaskControlCalls:
 
         Args:
             statuses: Only tasks with one of these statuses; empty means any.
+            session_id: Only tasks of this session; empty means any.
+            page_size: At most 1000; 0 means 50.
+            page_token: `next_page_token` of the page before; empty means the first page.
         """
         wanted = tuple(_named(each, TaskStatus, f"statuses[{index}]") for index, each in enumerate(statuses))
         agent = self._open(agent_url)
         return await agent.tasks.list(wanted, session_id, page_size, page_token, self._client.timeout)
-
-
-def _kind_of(kind: LinkKind | str) -> LinkKind:
-    return _named(kind, LinkKind, "link.kind")
 
 
 def _named(value: str, kind: type[E], field: str) -> E:

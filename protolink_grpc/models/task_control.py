@@ -75,6 +75,11 @@ class TaskDescription(JsonForm):
     acceptance: tuple[str, ...] = field(default=())
     constraints: tuple[str, ...] = field(default=())
 
+    def __post_init__(self) -> None:
+        for name in ("acceptance", "constraints"):
+            if isinstance(getattr(self, name), str):  # it would be a criterion for each character
+                raise InvalidArgumentError("must be a tuple of texts, not a text", field=name)
+
     def check(self) -> None:
         """Check the limits. Raises InvalidArgumentError, which names the field."""
         limits = {

@@ -38,6 +38,8 @@ from protolink_grpc import (
     ScriptedLLM,
     State,
     Task,
+    TaskDescription,
+    TaskLink,
     Tool,
 )
 
@@ -91,6 +93,13 @@ OBJECTS: dict[str, Callable[[], Any]] = {
 LIVES = {"start", "serve", "run", "stop", "aclose", "sync", "start_background"}
 """Methods that begin or end something that goes on."""
 
+CALLS: dict[str, Callable[[], Any]] = {
+    "AgentClient.sessions": lambda: OBJECTS["AgentClient"]().sessions,
+    "AgentClient.snapshots": lambda: OBJECTS["AgentClient"]().snapshots,
+    "AgentClient.tasks": lambda: OBJECTS["AgentClient"]().tasks,
+}
+"""The groups of methods of a client, whose classes are not exported."""
+
 NETWORK = {"RegistryClient"}
 """Their methods call a server, of which there is none here; their constructors are walked."""
 
@@ -114,6 +123,9 @@ def functions() -> Iterator[tuple[str, Callable[[], Callable[..., Any]]]]:
                 continue
             if inspect.isfunction(static) or isinstance(static, classmethod | staticmethod):
                 yield f"{name}.{method}", lambda name=name, method=method: getattr(OBJECTS[name](), method)
+    for name, make in CALLS.items():
+        for method in sorted(name for name in dir(make()) if not name.startswith("_")):
+            yield f"{name}.{method}", lambda make=make, method=method: getattr(make(), method)
 
 
 def parameters(function: Callable[..., Any]) -> list[inspect.Parameter]:
@@ -184,6 +196,48 @@ SENTENCES: list[tuple[Callable[[], Any], str]] = [
     (lambda: RunBudget(max_steps=-1), "max_steps: must be an integer from 0"),
     (lambda: CapabilityPolicy(5), "rules: must be "),
 ]
+
+
+TASK = "01a2"
+
+CALL_SENTENCES: list[tuple[Callable[[Any], Any], str]] = [
+    (lambda client: client.sessions.submit(5, "x"), "session_id: must be str, not int"),
+    (lambda client: client.sessions.submit("s", 5), "message: must be Task, Message or str, not int"),
+    (lambda client: client.sessions.submit("s", "x", when_busy="later"), "when_busy: must be one of enqueue, "),
+    (lambda client: client.sessions.replace_input("s", "t", [5]), "message[0]: must be Message, not int"),
+    (lambda client: client.sessions.roll_back("s", 5), "turn: must be Turn or str, not int"),
+    (lambda client: client.sessions.resume("s", thread_id=None), "thread_id: must be str, not None"),
+    (lambda client: client.tasks.create(5), "message: must be Task, Message or str, not int"),
+    (
+        lambda client: client.tasks.create("x", description="red"),
+        "description: must be TaskDescription or None, not str",
+    ),
+    (lambda client: client.tasks.create("x", links=["x"]), "links[0]: must be TaskLink, not str"),
+    (lambda client: client.tasks.create("x", links=[TaskLink("likes", "x")]), "links[0].kind: must be one of parent, "),
+    (lambda client: client.tasks.update(TASK, metadata="x"), "metadata: must be dict or None, not str"),
+    (lambda client: client.tasks.start(None), "task_id: must be str, not None"),
+    (lambda client: client.tasks.report_progress(TASK, "half"), "progress: must be float or None, not str"),
+    (lambda client: client.tasks.complete(TASK, ["done"]), "messages[0]: must be Message, not str"),
+    (lambda client: client.tasks.fail(TASK, None), "failure: must be Failure or str, not None"),
+    (lambda client: client.tasks.link(TASK, "likes", "x"), "link.kind: must be one of parent, "),
+    (lambda client: client.tasks.list(statuses=["nice"]), "statuses[0]: must be one of draft, "),
+    (lambda client: client.tasks.retry(TASK, reason=5), "reason: must be str, not int"),
+    (lambda client: client.snapshots.thread("s", 5), "thread_id: must be str, not int"),
+    (lambda client: client.snapshots.evidence(5), "task_id: must be str, not int"),
+]
+
+
+@pytest.mark.parametrize(("call", "says"), CALL_SENTENCES, ids=[says for _, says in CALL_SENTENCES])
+async def test_the_sentence_of_a_call_names_the_argument(call: Callable[[Any], Any], says: str) -> None:
+    with pytest.raises(InvalidArgumentError) as caught:
+        await call(AgentClient("runtime://nobody"))
+    assert str(caught.value).startswith(says)
+    assert caught.value.field == says.partition(":")[0]
+
+
+def test_a_text_in_place_of_several_criteria_is_refused() -> None:
+    with pytest.raises(InvalidArgumentError, match="acceptance: must be a tuple of texts, not a text"):
+        TaskDescription(acceptance="is blue")  # type: ignore[arg-type]  # on purpose
 
 
 @pytest.mark.parametrize(("call", "says"), SENTENCES, ids=[says for _, says in SENTENCES])

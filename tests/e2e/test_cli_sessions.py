@@ -416,7 +416,8 @@ def test_a_server_without_sessions_is_named() -> None:
     assert done.code == 1
     assert done.err == (
         f"error: {registry.url} does not have this service\n"
-        f"hint: agents of other systems have no sessions; plgrpc doctor {registry.url} shows the services at this address\n"
+        "hint: agents of other systems have no sessions and snapshots; "
+        f"plgrpc doctor {registry.url} shows the services at this address\n"
     )
 
 

@@ -43,7 +43,8 @@ def test_a_created_task_is_started_by_the_hinted_command(url: str) -> None:
     assert plgrpc("task", "get", url, task, "--wait").fields["State"] == "completed"
     shown = plgrpc("task", "show", url, task)
     assert shown.fields["Status"] == "completed"
-    assert shown.out.partition("Attempts:\n")[2].split()[:6] == ["ATTEMPT", "CAUSE", "STARTED", "ENDED", "STATUS", "1"]
+    assert shown.out.partition("Attempts:\n")[2].split()[:6] == ["ATTEMPT", "CAUSE", "STARTED", "TOOK", "STATUS", "1"]
+    assert max(map(len, shown.out.splitlines())) <= 80
 
 
 def test_the_same_request_id_creates_one_task(url: str) -> None:
@@ -81,6 +82,24 @@ def test_a_link_is_added_and_removed(url: str) -> None:
     removed = plgrpc("task", "unlink", url, task, "evidence", "https://ci.example/7", "--json")
     assert removed.document["links"] == []
     assert plgrpc("task", "link", url, task, "likes", "x").code == 2
+
+
+def test_a_table_of_links_has_at_most_80_columns(url: str) -> None:
+    task, other = created(url), created(url)
+    linked = plgrpc("task", "link", url, task, "blocked_by", other, "--reason", "the colour is a decision of the owner")
+    assert max(map(len, linked.out.splitlines())) <= 80
+    assert f"blocked_by  {other}  submitted" in linked.out
+
+
+def test_a_refused_change_has_a_hint_that_fits_the_task(url: str) -> None:
+    one, two = created(url), created(url)
+    assert plgrpc("task", "link", url, two, "blocked_by", one).code == 0
+    assert hinted(plgrpc("task", "link", url, one, "blocked_by", two)) == ["task", "show", url, one, "shows"]
+    draft = plgrpc("task", "pause", url, one)
+    assert (draft.code, hinted(draft)[:4]) == (1, ["task", "show", url, one])
+    assert plgrpc("task", "complete", url, one).code == 0
+    assert hinted(plgrpc("task", "progress", url, one, "50")) == ["task", "show", url, one]
+    assert plgrpc("task", "retry", url, one).code == 1  # it was work outside of the agent
 
 
 def test_a_failed_task_shows_its_reason(url: str) -> None:

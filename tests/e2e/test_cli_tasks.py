@@ -251,12 +251,12 @@ def test_a_task_is_paused_resumed_and_retried(world: World) -> None:
     world.gated.gate.set()
     assert plgrpc("task", "subscribe", url, task_id).fields["State"] == "completed"
     assert plgrpc("task", "pause", url, task_id).code == 1
-    retried = plgrpc("task", "retry", url, task_id, "--request-id", "again", "-o", "json").document
-    assert (retried["task_id"], retried["retries"]) == (task_id, 1)
+    retried = plgrpc("task", "retry", url, task_id, "--request-id", "again", "--json").document
+    assert (retried["task_id"], retried["retry_count"]) == (task_id, 1)
     again = plgrpc("task", "retry", url, task_id, "--request-id", "again")
     assert hinted(again) == ["task", "subscribe", url, task_id]
     assert plgrpc("task", "subscribe", url, task_id).fields["State"] == "completed"
-    assert plgrpc("task", "retry", url, task_id, "--request-id", "again", "-o", "json").document["retries"] == 1
+    assert plgrpc("task", "retry", url, task_id, "--request-id", "again", "-o", "json").document["retry_count"] == 1
 
 
 def test_a_closed_output_pipe_ends_the_command_quietly(world: World) -> None:
