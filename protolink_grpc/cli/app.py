@@ -237,7 +237,12 @@ def task_list(
     *,
     state: Annotated[
         list[str] | None,
-        typer.Option("--state", "--status", metavar="STATE", help="Only tasks in this state; repeatable."),
+        typer.Option(
+            "--state",
+            "--status",
+            metavar="STATE",
+            help="Only tasks in this state, or with this status (draft, blocked, ...); repeatable.",
+        ),
     ] = None,
     session: Annotated[
         str, typer.Option("--session", "--context", metavar="ID", help="Only tasks of this session.")

@@ -59,7 +59,7 @@ def snapshot_queue(
 @snapshot_app.command("tools")
 @with_settings
 def snapshot_tools(settings: Settings, agent: AgentArgument, as_json: JsonOption = False) -> None:
-    """Show the tools that you can use, with the agent's policy for each."""
+    """Show the tools that you can use, and the policy for each."""
     from protolink_grpc.cli import snapshot_commands
 
     snapshot_commands.show_tools(settings.with_json(as_json), agent)

@@ -4,21 +4,27 @@ import asyncio
 from collections.abc import Sequence
 from contextlib import aclosing
 from dataclasses import asdict
-from typing import Any, cast
+from typing import Any, Final, cast
 
 from protolink_grpc.cli import output
 from protolink_grpc.cli.agent_commands import EventPrinter, advise, show_task
 from protolink_grpc.cli.connect import QUICK_S, WAIT_S, agent_client, run, url_of, within
-from protolink_grpc.cli.describe import task_fields
+from protolink_grpc.cli.describe import task_fields, time_ago
 from protolink_grpc.cli.failure import usage_error
 from protolink_grpc.cli.questions import note_task_continues, show_approvals
+from protolink_grpc.cli.session_commands import show_table
 from protolink_grpc.cli.settings import Settings
 from protolink_grpc.client.port import TaskList
 from protolink_grpc.errors import InvalidArgumentError
 from protolink_grpc.models.clock import micros_from_iso
-from protolink_grpc.models.lifecycle import TERMINAL, parse_state
+from protolink_grpc.models.lifecycle import TERMINAL, TaskState, parse_state
+from protolink_grpc.models.snapshot import TaskSnapshotPage
 from protolink_grpc.models.task import Task
+from protolink_grpc.models.task_control import TaskStatus
 from protolink_grpc.models.watch import StopAt
+
+_STATES: Final = frozenset(map(str, TaskState))
+_STATUSES: Final = frozenset(map(str, TaskStatus))
 
 
 def get(settings: Settings, agent: str, task_id: str, *, wait: bool) -> None:
@@ -51,7 +57,14 @@ def get(settings: Settings, agent: str, task_id: str, *, wait: bool) -> None:
 def list_tasks(  # noqa: PLR0917 -- one per option
     settings: Settings, agent: str, states: Sequence[str], session: str, since: str, limit: int, page_token: str
 ) -> None:
-    """Print one page of the caller's tasks, most recently changed first."""
+    """Print one page of the caller's tasks, most recently changed first.
+
+    Args:
+        states: States, or statuses if one of them is not a state.
+    """
+    if states and not set(states) <= _STATES and set(states) <= _STATUSES:
+        _list_statuses(settings, agent, states, session, since, limit, page_token)
+        return
     try:
         wanted = [parse_state(state, field="--state") for state in states]
         if since:
@@ -83,6 +96,40 @@ def list_tasks(  # noqa: PLR0917 -- one per option
     output.columns(heads, rows)
     if page.next_page_token:
         output.note("hint", f"{page.total_size} tasks in total; the next page: --page-token {page.next_page_token}")
+
+
+def _list_statuses(  # noqa: PLR0917 -- one per option
+    settings: Settings, agent: str, statuses: Sequence[str], session: str, since: str, limit: int, page_token: str
+) -> None:
+    """Print one page of the tasks with these statuses."""
+    if since:
+        raise usage_error("--since excludes statuses", "--since takes states, for instance --state submitted")
+
+    async def work() -> TaskSnapshotPage:
+        return await agent_client(settings, QUICK_S).tasks.list(
+            statuses=statuses,
+            session_id=session,
+            page_size=limit,
+            page_token=page_token,
+            agent_url=await url_of(settings, agent),
+        )
+
+    page = run(work(), agent)
+    if settings.json:
+        output.document({"tasks": [asdict(each) for each in page.snapshots], "next_page_token": page.next_page_token})
+        return
+    rows = [
+        (
+            each.task_id,
+            str(each.status),
+            time_ago(each.updated_at or ""),
+            "" if each.description is None else each.description.title,
+        )
+        for each in page.snapshots
+    ]
+    show_table(("TASK", "STATUS", "CHANGED", "TITLE"), rows)
+    if page.next_page_token:
+        output.note("hint", f"there may be more; the next page: --page-token {page.next_page_token}")
 
 
 def cancel(settings: Settings, agent: str, task_id: str, reason: str) -> None:

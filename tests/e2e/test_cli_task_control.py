@@ -84,6 +84,19 @@ def test_a_link_is_added_and_removed(url: str) -> None:
     assert plgrpc("task", "link", url, task, "likes", "x").code == 2
 
 
+def test_drafts_and_blocked_tasks_are_listed_by_their_status(url: str) -> None:
+    first = created(url, "--session", "listed", "--title", "Door")
+    second = created(url, "--session", "listed", "--blocked-by", first)
+    assert plgrpc("task", "start", url, second).fields["Status"] == "blocked"
+    listed = plgrpc("task", "list", url, "--status", "draft", "--status", "blocked", "--session", "listed")
+    lines = listed.out.splitlines()
+    assert [line.split()[:2] for line in lines[1:]] == [[second, "blocked"], [first, "draft"]]
+    assert (lines[2].split()[-1], max(map(len, lines)) <= 80) == ("Door", True)
+    drafts = plgrpc("task", "list", url, "--status", "draft", "--session", "listed", "-o", "json")
+    assert [each["task_id"] for each in drafts.document["tasks"]] == [first]
+    assert plgrpc("task", "list", url, "--status", "draft", "--since", "2026-01-31T12:00:00Z").code == 2
+
+
 def test_a_table_of_links_has_at_most_80_columns(url: str) -> None:
     task, other = created(url), created(url)
     linked = plgrpc("task", "link", url, task, "blocked_by", other, "--reason", "the colour is a decision of the owner")
