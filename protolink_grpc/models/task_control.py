@@ -1,4 +1,4 @@
-"""What an owner says about a task besides its input: its description, its links to other tasks, its pauses and retries."""
+"""Descriptions, links and detailed statuses of tasks."""
 
 from dataclasses import dataclass, field
 from typing import Final

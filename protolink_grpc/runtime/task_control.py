@@ -1,6 +1,6 @@
 """The control of single tasks by their owner: drafts, descriptions, links, progress, and work outside of the agent.
 
-What an owner says about a task is a fact in the task's own log. Its append does not take the task over from the process that runs
+Each change is a fact in the task's own log. Its append does not take the task over from the process that runs
 it. The rows of `storage.links` change in the transaction of that append.
 """
 
