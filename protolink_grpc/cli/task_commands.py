@@ -70,7 +70,9 @@ def list_tasks(  # noqa: PLR0917 -- one per option
         if since:
             micros_from_iso(since, field="--since")
     except InvalidArgumentError as error:
-        raise usage_error(str(error), "for instance --state working --since 2026-01-31T12:00:00Z") from None
+        raise usage_error(
+            str(error), "for instance --state working --since 2026-01-31T12:00:00Z, or --status draft"
+        ) from None
 
     async def work() -> TaskList:
         return await agent_client(settings, QUICK_S).list_tasks(

@@ -42,7 +42,7 @@ class Description:
 
 def show(settings: Settings, agent: str, task_id: str) -> None:
     """Print the snapshot of a task."""
-    _print(settings, _call(settings, agent, lambda client, url: client.tasks.get(task_id, agent_url=url)))
+    _print(settings, _call(settings, agent, task_id, lambda client, url: client.tasks.get(task_id, agent_url=url)))
 
 
 def create(
@@ -62,6 +62,7 @@ def create(
     snapshot = _call(
         settings,
         agent,
+        "",
         lambda client, url: client.tasks.create(
             task,
             description=TaskDescription(**changes) if changes else None,
@@ -82,12 +83,14 @@ def update(settings: Settings, agent: str, task_id: str, description: Descriptio
         changed = replace(known.description or TaskDescription(), **description.changes)
         return await client.tasks.update(task_id, description=changed, agent_url=url)
 
-    _print(settings, _call(settings, agent, work))
+    _print(settings, _call(settings, agent, task_id, work))
 
 
 def start(settings: Settings, agent: str, task_id: str, *, external: bool) -> None:
     """Start a draft and print it."""
-    snapshot = _call(settings, agent, lambda client, url: client.tasks.start(task_id, external=external, agent_url=url))
+    snapshot = _call(
+        settings, agent, task_id, lambda client, url: client.tasks.start(task_id, external=external, agent_url=url)
+    )
     _print(settings, snapshot)
     if snapshot.external and snapshot.ended_at is None:
         output.note("hint", f"end it with: {settings.command('task complete', agent, task_id, 'the result')}")
@@ -100,6 +103,7 @@ def report_progress(settings: Settings, agent: str, task_id: str, percent: float
     _change(
         settings,
         agent,
+        task_id,
         lambda client, url: client.tasks.report_progress(task_id, percent, message, agent_url=url),
     )
 
@@ -108,34 +112,41 @@ def complete(settings: Settings, agent: str, task_id: str, text: str) -> None:
     """Complete a task, with a text as its result, and print it."""
     said = _read(text)
     messages = [Message.agent(said)] if said else []
-    _change(settings, agent, lambda client, url: client.tasks.complete(task_id, messages, agent_url=url))
+    _change(settings, agent, task_id, lambda client, url: client.tasks.complete(task_id, messages, agent_url=url))
 
 
 def fail(settings: Settings, agent: str, task_id: str, reason: str) -> None:
     """Fail a task and print it."""
-    _change(settings, agent, lambda client, url: client.tasks.fail(task_id, reason, agent_url=url))
+    _change(settings, agent, task_id, lambda client, url: client.tasks.fail(task_id, reason, agent_url=url))
 
 
 def link(settings: Settings, agent: str, task_id: str, kind: str, target: str, *, reason: str) -> None:
     """Add a link and print the task."""
-    _change(settings, agent, lambda client, url: client.tasks.link(task_id, kind, target, reason=reason, agent_url=url))
+    _change(
+        settings,
+        agent,
+        task_id,
+        lambda client, url: client.tasks.link(task_id, kind, target, reason=reason, agent_url=url),
+    )
 
 
 def unlink(settings: Settings, agent: str, task_id: str, kind: str, target: str) -> None:
     """Remove a link and print the task."""
-    _change(settings, agent, lambda client, url: client.tasks.unlink(task_id, kind, target, agent_url=url))
+    _change(settings, agent, task_id, lambda client, url: client.tasks.unlink(task_id, kind, target, agent_url=url))
 
 
 def pause(settings: Settings, agent: str, task_id: str, reason: str) -> None:
     """Request a pause and print the task."""
-    snapshot = _change(settings, agent, lambda client, url: client.tasks.pause(task_id, reason=reason, agent_url=url))
+    snapshot = _change(
+        settings, agent, task_id, lambda client, url: client.tasks.pause(task_id, reason=reason, agent_url=url)
+    )
     if snapshot.status is not TaskStatus.PAUSED:
         output.note("note", "the task pauses before its next action or model call")
 
 
 def resume(settings: Settings, agent: str, task_id: str, reason: str) -> None:
     """End a pause and print the task."""
-    _change(settings, agent, lambda client, url: client.tasks.resume(task_id, reason=reason, agent_url=url))
+    _change(settings, agent, task_id, lambda client, url: client.tasks.resume(task_id, reason=reason, agent_url=url))
 
 
 def retry(settings: Settings, agent: str, task_id: str, reason: str, request_id: str) -> None:
@@ -143,6 +154,7 @@ def retry(settings: Settings, agent: str, task_id: str, reason: str, request_id:
     _change(
         settings,
         agent,
+        task_id,
         lambda client, url: client.tasks.retry(task_id, reason=reason, request_id=request_id or None, agent_url=url),
     )
     output.note("hint", f"follow it with: {settings.command('task subscribe', agent, task_id)}")
@@ -151,14 +163,14 @@ def retry(settings: Settings, agent: str, task_id: str, reason: str, request_id:
 Work = Callable[[AgentClient, str], Awaitable[TaskSnapshot]]
 
 
-def _change(settings: Settings, agent: str, work: Work) -> TaskSnapshot:
+def _change(settings: Settings, agent: str, task_id: str, work: Work) -> TaskSnapshot:
     """Call a method that changes a task, print the task after it, and return it. Raises CommandError."""
-    snapshot = _call(settings, agent, work)
+    snapshot = _call(settings, agent, task_id, work)
     _print(settings, snapshot)
     return snapshot
 
 
-def _call(settings: Settings, agent: str, work: Work) -> TaskSnapshot:
+def _call(settings: Settings, agent: str, task_id: str, work: Work) -> TaskSnapshot:
     """Call a method with a client and the agent's URL. Raises CommandError, with a hint that is special to the control of tasks."""
 
     async def with_client() -> TaskSnapshot:
@@ -168,13 +180,13 @@ def _call(settings: Settings, agent: str, work: Work) -> TaskSnapshot:
     try:
         return run(with_client(), agent)
     except CommandError as error:
-        error.hint = _hint(settings, agent, error)
+        error.hint = _hint(settings, agent, task_id, error)
         raise
 
 
-def _hint(settings: Settings, agent: str, error: CommandError) -> str:
-    """Return the hint for an error of a method that controls a task."""
-    task_id = error.metadata.get("task_id", "TASK")
+def _hint(settings: Settings, agent: str, task_id: str, error: CommandError) -> str:
+    """Return the hint for an error of a method that controls a task. `task_id` is empty for a new task."""
+    task_id = task_id or error.metadata.get("task_id", "TASK")
     match error.code:
         case "UNIMPLEMENTED":
             checked = f"plgrpc doctor {agent} shows the services at this address"

@@ -107,11 +107,11 @@ def test_a_table_of_links_has_at_most_80_columns(url: str) -> None:
 def test_a_refused_change_has_a_hint_that_fits_the_task(url: str) -> None:
     one, two = created(url), created(url)
     assert plgrpc("task", "link", url, two, "blocked_by", one).code == 0
-    assert hinted(plgrpc("task", "link", url, one, "blocked_by", two)) == ["task", "show", url, one, "shows"]
+    assert hinted(plgrpc("task", "link", url, one, "blocked_by", two))[:4] == ["task", "show", url, one]
     draft = plgrpc("task", "pause", url, one)
     assert (draft.code, hinted(draft)[:4]) == (1, ["task", "show", url, one])
     assert plgrpc("task", "complete", url, one).code == 0
-    assert hinted(plgrpc("task", "progress", url, one, "50")) == ["task", "show", url, one]
+    assert hinted(plgrpc("task", "progress", url, one, "50"))[:4] == ["task", "show", url, one]
     assert plgrpc("task", "retry", url, one).code == 1  # it was work outside of the agent
 
 
