@@ -41,6 +41,8 @@ def show_tools(settings: Settings, agent: str) -> None:
     """Print the tools that the caller can use."""
     found = _read(settings, agent, "", lambda calls, url: calls.tools(agent_url=url))
     _show(settings, found, (), text.tool_tables(found), found.gaps)
+    if not found.tools and not settings.json:
+        output.note("note", "there are no tools that you can use")
 
 
 def show_context(settings: Settings, agent: str, task_id: str) -> None:

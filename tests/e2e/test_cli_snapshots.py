@@ -121,6 +121,15 @@ def test_tools_are_shown_with_the_policy_and_their_owner(url: str) -> None:
     ]
 
 
+def test_an_agent_without_tools_has_a_note() -> None:
+    bare = Agent(AgentCard(name="bare", description="has no tools", url="grpc://127.0.0.1:0"))
+    bare.start(background=True)
+    try:
+        assert plgrpc("snapshot", "tools", bare.card.url).err == "note: there are no tools that you can use\n"
+    finally:
+        bare.stop()
+
+
 def test_the_artifacts_and_the_evidence_of_a_task_are_shown(url: str, turns: dict[str, Turn]) -> None:
     done = snapshot("artifacts", url, turns["drawn"].task_id)
     assert table(done, "Artifacts")[0][:3] == ["drawing", "result", "350"]
