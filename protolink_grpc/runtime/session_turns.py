@@ -277,7 +277,7 @@ class SessionTurns:
         reason: str = "",
         clear_queue: bool = False,
     ) -> list[Turn]:
-        """Cancel the active turns of a thread and its task that waits for input, or one turn.
+        """Cancel the active turns of a thread and its tasks that wait for input, or one turn.
 
         Args:
             turn_id: Only this turn. It may also be in the queue.
@@ -300,10 +300,10 @@ class SessionTurns:
                 return [rows.turn_of(row)] if latest is not None and latest.turn_id == row.turn_id else []
             queries.require_thread(records, head, thread_id)
             found = queries.open_turns(records, head, thread_id)
-            waiting = queries.waiting_turn(records, head, thread_id)
+            waiting = queries.waiting_turns(records, head, thread_id)
             queue = [each for each in found if each.state is TurnState.QUEUED]
             active = [each for each in found if each.state is not TurnState.QUEUED]
-            return [*(queue[::-1] if clear_queue else ()), *active, *((waiting,) if waiting else ())]
+            return [*(queue[::-1] if clear_queue else ()), *active, *waiting]
 
         found = await self._store.view(query)
         await self._interrupt(found, principal, reason)

@@ -216,10 +216,14 @@ class SessionService(SessionTurns):
             ThreadBusyError: A run did not stop in time, or another turn was submitted. Some tasks may be deleted.
             ActionDeniedError: The agent's policy does not allow to delete its state.
         """
-        head, threads = await self._read(principal, session_id)
+        await self._read(principal, session_id)
         if self.state is not None:
             await self.state.check_delete(session_id, principal)
-        task_ids = await self._end_tasks(principal, session_id)
+        await self._end_tasks(principal, session_id)
+        head, threads = await self._read(principal, session_id)
+        task_ids = await self._end_tasks(
+            principal, session_id
+        )  # those that came in the meantime, before the head was read
         states = {} if self.state is None else await self.state.delete(session_id, principal)
         try:
             deleted = await self._tasks.delete(task_ids, principal, records=partial(_drop_unchanged, head))
@@ -320,13 +324,13 @@ class SessionService(SessionTurns):
 
 
 def _drop_unchanged(known: SessionHead, records: Records) -> None:
-    """Drop a session whose tasks have ended. Raises ThreadBusyError if it has got another turn."""
+    """Drop a session whose tasks have ended. Raises ThreadBusyError if it has changed since it was read."""
     head = records.get(rows.HEADS, known.owner, known.session_id)
     if head is None:
         return
-    if head.turns != known.turns:
+    if head.position != known.position:
         name = known.session_id
-        raise ThreadBusyError(f"session {name} has got another turn; delete it again", session_id=name)
+        raise ThreadBusyError(f"session {name} has changed; delete it again", session_id=name)
     queries.drop_session(records, head)
 
 

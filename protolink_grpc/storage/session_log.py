@@ -278,8 +278,16 @@ class SessionLog:
         if turn.state is not TurnState.ENDED or turn.rolled_back:
             state = "was rolled back" if turn.rolled_back else f"is {turn.state}"
             raise InvalidArgumentError(f"must have ended; turn {turn_id} {state}", field="from_turn_id")
+        states = (TurnState.ACTIVE, TurnState.QUEUED)
+        opened = [each for state in states for each in self._in_state(thread_id, state)]
+        earlier = [each.turn_id for each in opened if each.position < turn.position]
         return replace(
-            row, from_thread=thread_id, from_turn=turn.turn_id, from_position=turn.position, from_number=number
+            row,
+            from_thread=thread_id,
+            from_turn=turn.turn_id,
+            from_position=turn.position,
+            from_number=number,
+            from_open=to_json(earlier) if earlier else "",
         )
 
     def _last_turn(self, thread_id: str) -> EndedTurn | None:

@@ -122,6 +122,12 @@ def open_turns(records: Records, head: SessionHead, thread_id: str = "") -> list
     return [turn_of(each) for each in found]
 
 
+def waiting_turns(records: Records, head: SessionHead, thread_id: str) -> list[Turn]:
+    """Return the ended turns of a thread whose tasks wait for input, oldest first."""
+    where = {"session": head.number, "thread_id": thread_id, "state": TurnState.ENDED}
+    return [turn_of(require_turn(records, head, each.turn_id)) for each in records.select(OPEN_TURNS, where)]
+
+
 def waiting_turn(records: Records, head: SessionHead, thread_id: str) -> Turn | None:
     """Return the ended turn of a thread whose task waits for input: the oldest one if there are several."""
     where = {"session": head.number, "thread_id": thread_id, "state": TurnState.ENDED}
@@ -185,7 +191,11 @@ def mark_rolled_back(records: Records, head: SessionHead, turns: list[Turn]) -> 
 
 
 def _kept(rollback: Rollback) -> frozenset[str]:
-    found = from_json(rollback.kept) if rollback.kept else []
+    return _read_ids(rollback.kept)
+
+
+def _read_ids(text: str) -> frozenset[str]:
+    found = from_json(text) if text else []
     return frozenset(map(str, found)) if isinstance(found, list) else frozenset()
 
 
@@ -198,12 +208,14 @@ class Branch:
 
     Args:
         left_out: Range of positions, and turns in it that are kept.
+        also: Further turns that are left out.
     """
 
     source_id: str
     conversation_id: str
     thread_id: str
     left_out: tuple[int, int, frozenset[str]]
+    also: frozenset[str] = frozenset()
 
 
 def find_branches(records: Records, head: SessionHead, thread_id: str) -> list[Branch]:
@@ -225,7 +237,7 @@ def find_branches(records: Records, head: SessionHead, thread_id: str) -> list[B
             break
         source_id = conversation_id(head.session_id, row.from_thread, row.from_number)
         later = (row.from_position + 1, LAST_POSITION, frozenset[str]())
-        found.append(Branch(source_id, own[0], row.from_thread, later))
+        found.append(Branch(source_id, own[0], row.from_thread, later, _read_ids(row.from_open)))
         rollbacks = row.from_number
         row = records.get(THREADS, head.number, row.from_thread)
     return found[::-1]
@@ -237,11 +249,9 @@ def turns_left_out(records: Records, head: SessionHead, branch: Branch) -> froze
     where = {"session": head.number, "thread_id": branch.thread_id}
     found: list[Turn] = [turn_of(each) for each in records.select(ENDED_TURNS, where, after=(first, ""))]
     found += map(turn_of, records.select(OPEN_TURNS, where))
-    return frozenset(
-        (each.task_id, each.after_sequence)
-        for each in found
-        if first <= each.position < until and each.turn_id not in kept
-    )
+    left = [each for each in found if first <= each.position < until and each.turn_id not in kept]
+    left += [turn_of(each) for name in branch.also if (each := find_turn(records, head, name)) is not None]
+    return frozenset((each.task_id, each.after_sequence) for each in left)
 
 
 def read_heads(

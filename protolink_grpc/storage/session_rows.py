@@ -66,6 +66,7 @@ class ThreadRow:
         from_thread, from_turn: As in Thread.
         from_position: Position of `from_turn`.
         from_number: Number of the rollbacks of `from_thread` at the time of the branch.
+        from_open: JSON array with the ids of earlier turns of `from_thread` that were open at that time: it does not have them.
         rollbacks: Number of its own rollbacks.
     """
 
@@ -77,6 +78,7 @@ class ThreadRow:
     from_turn: str = ""
     from_position: int = 0
     from_number: int = 0
+    from_open: str = ""
     rollbacks: int = 0
 
 

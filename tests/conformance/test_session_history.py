@@ -255,6 +255,17 @@ async def test_a_branch_without_a_turn_begins_with_the_last_one_that_has_ended(c
     assert await chat.say("two", thread_id="side") == ["one", "two"]
 
 
+async def test_a_branch_does_not_have_an_earlier_turn_that_was_not_over(chat: Chat) -> None:
+    slow = await chat.submit("wait")
+    await asyncio.wait_for(chat.began.wait(), WAIT_S)
+    await chat.say("two", when_busy="start")
+    await chat.sessions.start_thread("s", "side", from_thread="default", from_turn="two")
+    chat.open.set()
+    await chat.end(slow)
+    assert await chat.say("three", thread_id="side") == ["two", "three"]
+    assert sorted(await chat.say("four")) == ["four", "two", "wait"]
+
+
 async def test_a_branch_of_a_branch_of_a_thread_that_was_rolled_back_remembers_what_they_remember(chat: Chat) -> None:
     for text in ("one", "two"):
         await chat.say(text)
