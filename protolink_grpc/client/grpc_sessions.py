@@ -145,7 +145,8 @@ class RpcSessions:
             input=given,
             when_busy=WHEN_BUSY[when_busy],
         )
-        response = await self._call(self._stub.SubmitTurn, request, timeout_s, session_id=session_id)
+        about = {"session_id": session_id, "turn_id": turn_id}
+        response = await self._call(self._stub.SubmitTurn, request, timeout_s, **about)
         return TURN.from_pb(response.turn)
 
     async def stream(

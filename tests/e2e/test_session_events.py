@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 import pytest
 
-from protolink_grpc import Agent, AgentCard, AgentClient, HttpOptions, Message, Principal, Task
+from protolink_grpc import Agent, AgentCard, AgentClient, HttpOptions, Message, Principal, ProtolinkError, Task
 from protolink_grpc.auth import AccessRules
 from protolink_grpc.client.channel import close_channels
 from protolink_grpc.client.session_calls import SessionCalls
@@ -142,3 +142,11 @@ async def test_a_request_for_no_stream_of_the_caller_is_refused(
     response = await stream.http.get(path, headers=headers)
     error = response.json()["error"]
     assert (response.status_code, error["details"][0]["reason"]) == (status, reason)
+
+
+async def test_the_error_of_a_turn_names_its_id_so_that_it_can_be_submitted_again() -> None:
+    with pytest.raises(ProtolinkError) as failed:
+        await AgentClient(url="grpc://127.0.0.1:1", timeout=0.5).sessions.submit("s", "hotel")
+    await close_channels()
+    assert failed.value.metadata["session_id"] == "s"
+    assert len(failed.value.metadata["turn_id"]) == 36
