@@ -6,7 +6,7 @@ import weakref
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import grpc
 import grpc.aio
@@ -308,6 +308,32 @@ def call_error(error: grpc.aio.AioRpcError, address: Endpoint, **metadata: str) 
         # An existing method that does not support the request responds with an ErrorInfo.
         return UnimplementedError(f"{address.url} does not have this service", url=address.url, **metadata)
     return from_code(code, details)
+
+
+class RpcService:
+    """One service of an agent at an address. A subclass names the class of its stubs.
+
+    Args:
+        stub_of: Returns a stub over the agent's channel.
+    """
+
+    stub_class: ClassVar[type[Any]]
+
+    def __init__(
+        self, address: Endpoint, options: ChannelOptions, stub_of: Callable[[Callable[[Any], Any]], Any]
+    ) -> None:
+        self._address = address
+        self._options = options
+        self._stub_of = stub_of
+
+    @property
+    def _stub(self) -> Any:
+        return self._stub_of(type(self).stub_class)
+
+    async def _call(self, method: str, request: Message, timeout_s: float | None, **about: str) -> Any:
+        """Make a unary call. `about` are ids for the metadata of its errors."""
+        async with typed_errors(self._address, **about):
+            return await call_unary(getattr(self._stub, method), request, self._address, self._options, timeout_s)
 
 
 HTTP1_MARK = "http1.x server"

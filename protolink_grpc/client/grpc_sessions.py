@@ -1,14 +1,13 @@
 """The sessions of agents of this package over gRPC, or over another channel that carries the same services."""
 
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from typing import Any
 
-from google.protobuf.message import Message as PbMessage
 from plgrpc.v1 import agent_service_pb2, session_service_pb2_grpc
 from plgrpc.v1 import session_service_pb2 as pb
 
-from protolink_grpc.client.channel import ChannelOptions, call_stream, call_unary, typed_errors
+from protolink_grpc.client.channel import RpcService, call_stream, typed_errors
 from protolink_grpc.errors import UnavailableError
 from protolink_grpc.models.events import RunEvent
 from protolink_grpc.models.lifecycle import SETTLED
@@ -25,7 +24,6 @@ from protolink_grpc.models.session import (
     WhenBusy,
 )
 from protolink_grpc.models.task import Task
-from protolink_grpc.net.address import Endpoint
 from protolink_grpc.wire.events import delta_from_pb, event_from_pb
 from protolink_grpc.wire.scalars import json_object_to_pb
 from protolink_grpc.wire.sessions import (
@@ -41,31 +39,14 @@ from protolink_grpc.wire.sessions import (
 from protolink_grpc.wire.tasks import MESSAGE, input_to_pb
 
 
-class RpcSessions:
-    """The sessions of an agent at an address.
+class RpcSessions(RpcService):
+    """The sessions of an agent at an address."""
 
-    Args:
-        stub_of: Returns a stub over the agent's channel.
-    """
-
-    def __init__(
-        self, address: Endpoint, options: ChannelOptions, stub_of: Callable[[Callable[[Any], Any]], Any]
-    ) -> None:
-        self._address = address
-        self._options = options
-        self._stub_of = stub_of
-
-    @property
-    def _stub(self) -> Any:
-        return self._stub_of(session_service_pb2_grpc.SessionServiceStub)
-
-    async def _call(self, method: Any, request: PbMessage, timeout_s: float | None, **about: str) -> Any:
-        async with typed_errors(self._address, **about):
-            return await call_unary(method, request, self._address, self._options, timeout_s)
+    stub_class = session_service_pb2_grpc.SessionServiceStub
 
     async def create(self, session_id: str, title: str, metadata: dict[str, Any], timeout_s: float | None) -> Session:
         request = pb.CreateSessionRequest(session_id=session_id, title=title, metadata_json=json_object_to_pb(metadata))
-        return SESSION.from_pb((await self._call(self._stub.CreateSession, request, timeout_s)).session)
+        return SESSION.from_pb((await self._call("CreateSession", request, timeout_s)).session)
 
     async def update(
         self,
@@ -81,12 +62,12 @@ class RpcSessions:
             metadata_json=None if metadata is None else json_object_to_pb(metadata),
             archived=archived,
         )
-        response = await self._call(self._stub.UpdateSession, request, timeout_s, session_id=session_id)
+        response = await self._call("UpdateSession", request, timeout_s, session_id=session_id)
         return SESSION.from_pb(response.session)
 
     async def delete(self, session_id: str, timeout_s: float | None) -> DeletedSession:
         request = pb.DeleteSessionRequest(session_id=session_id)
-        return DELETED.from_pb(await self._call(self._stub.DeleteSession, request, timeout_s, session_id=session_id))
+        return DELETED.from_pb(await self._call("DeleteSession", request, timeout_s, session_id=session_id))
 
     async def get(
         self, session_id: str, thread_id: str, page_size: int, page_token: str, timeout_s: float | None
@@ -94,7 +75,7 @@ class RpcSessions:
         request = pb.GetSessionRequest(
             session_id=session_id, thread_id=thread_id, page_size=page_size, page_token=page_token
         )
-        response = await self._call(self._stub.GetSession, request, timeout_s, session_id=session_id)
+        response = await self._call("GetSession", request, timeout_s, session_id=session_id)
         turns = TURN.all_from_pb(response.turns, "turns")
         return SessionPage(SESSION.from_pb(response.session), tuple(turns), response.next_page_token)
 
@@ -102,7 +83,7 @@ class RpcSessions:
         self, page_size: int, page_token: str, timeout_s: float | None, *, include_archived: bool
     ) -> SessionList:
         request = pb.ListSessionsRequest(page_size=page_size, page_token=page_token, include_archived=include_archived)
-        response = await self._call(self._stub.ListSessions, request, timeout_s)
+        response = await self._call("ListSessions", request, timeout_s)
         return SessionList(tuple(SESSION.all_from_pb(response.sessions, "sessions")), response.next_page_token)
 
     async def start_thread(
@@ -122,7 +103,7 @@ class RpcSessions:
             from_thread_id=from_thread,
             from_turn_id=from_turn,
         )
-        response = await self._call(self._stub.StartThread, request, timeout_s, session_id=session_id)
+        response = await self._call("StartThread", request, timeout_s, session_id=session_id)
         return THREAD.from_pb(response.thread)
 
     async def submit(
@@ -146,7 +127,7 @@ class RpcSessions:
             when_busy=WHEN_BUSY[when_busy],
         )
         about = {"session_id": session_id, "turn_id": turn_id}
-        response = await self._call(self._stub.SubmitTurn, request, timeout_s, **about)
+        response = await self._call("SubmitTurn", request, timeout_s, **about)
         return TURN.from_pb(response.turn)
 
     async def stream(
@@ -178,17 +159,17 @@ class RpcSessions:
         request = pb.InterruptTurnRequest(
             session_id=session_id, thread_id=thread_id, turn_id=turn_id, reason=reason, clear_queue=clear_queue
         )
-        response = await self._call(self._stub.InterruptTurn, request, timeout_s, session_id=session_id)
+        response = await self._call("InterruptTurn", request, timeout_s, session_id=session_id)
         return tuple(TURN.all_from_pb(response.turns, "turns"))
 
     async def promote(self, session_id: str, turn_id: str, timeout_s: float | None) -> Turn:
         request = pb.PromoteQueuedTurnRequest(session_id=session_id, turn_id=turn_id)
-        response = await self._call(self._stub.PromoteQueuedTurn, request, timeout_s, session_id=session_id)
+        response = await self._call("PromoteQueuedTurn", request, timeout_s, session_id=session_id)
         return TURN.from_pb(response.turn)
 
     async def remove(self, session_id: str, turn_id: str, timeout_s: float | None) -> Turn:
         request = pb.RemoveQueuedTurnRequest(session_id=session_id, turn_id=turn_id)
-        response = await self._call(self._stub.RemoveQueuedTurn, request, timeout_s, session_id=session_id)
+        response = await self._call("RemoveQueuedTurn", request, timeout_s, session_id=session_id)
         return TURN.from_pb(response.turn)
 
     async def replace_input(
@@ -197,19 +178,19 @@ class RpcSessions:
         request = pb.UpdateQueuedTurnRequest(
             session_id=session_id, turn_id=turn_id, messages=[MESSAGE.to_pb(each) for each in messages]
         )
-        response = await self._call(self._stub.UpdateQueuedTurn, request, timeout_s, session_id=session_id)
+        response = await self._call("UpdateQueuedTurn", request, timeout_s, session_id=session_id)
         return TURN.from_pb(response.turn)
 
     async def roll_back(
         self, session_id: str, turn_id: str, reason: str, timeout_s: float | None
     ) -> tuple[Thread, int]:
         request = pb.RollbackThreadRequest(session_id=session_id, turn_id=turn_id, reason=reason)
-        response = await self._call(self._stub.RollbackThread, request, timeout_s, session_id=session_id)
+        response = await self._call("RollbackThread", request, timeout_s, session_id=session_id)
         return THREAD.from_pb(response.thread), response.turn_count
 
     async def resume(self, session_id: str, thread_id: str, reason: str, timeout_s: float | None) -> ThreadResumption:
         request = pb.ResumeThreadRequest(session_id=session_id, thread_id=thread_id, reason=reason)
-        return RESUMPTION.from_pb(await self._call(self._stub.ResumeThread, request, timeout_s, session_id=session_id))
+        return RESUMPTION.from_pb(await self._call("ResumeThread", request, timeout_s, session_id=session_id))
 
     async def watch(self, session_id: str, after: int) -> AsyncGenerator[list[SessionItem], None]:
         request = pb.SubscribeSessionRequest(session_id=session_id, after_position=after)

@@ -1,13 +1,12 @@
 """The control of tasks of agents of this package over gRPC, or over another channel that carries the same services."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-from google.protobuf.message import Message as Pb
 from plgrpc.v1 import task_control_service_pb2 as pb
 from plgrpc.v1 import task_control_service_pb2_grpc, task_input_pb2
 
-from protolink_grpc.client.channel import ChannelOptions, call_unary, typed_errors
+from protolink_grpc.client.channel import RpcService
 from protolink_grpc.models.artifact import Artifact
 from protolink_grpc.models.events import TaskProgress
 from protolink_grpc.models.failure import Failure
@@ -15,7 +14,6 @@ from protolink_grpc.models.message import Message
 from protolink_grpc.models.snapshot import TaskSnapshot, TaskSnapshotPage
 from protolink_grpc.models.task import Task
 from protolink_grpc.models.task_control import TaskDescription, TaskLink, TaskStatus
-from protolink_grpc.net.address import Endpoint
 from protolink_grpc.wire.payloads import DESCRIPTION, LINK
 from protolink_grpc.wire.scalars import json_object_to_pb
 from protolink_grpc.wire.snapshots import STATUSES, TASK_SNAPSHOT
@@ -23,28 +21,15 @@ from protolink_grpc.wire.tasks import ARTIFACT, MESSAGE, input_to_pb
 from protolink_grpc.wire.values import FAILURE
 
 
-class RpcTasks:
-    """The tasks of an agent at an address.
+class RpcTasks(RpcService):
+    """The tasks of an agent at an address."""
 
-    Args:
-        stub_of: Returns a stub over the agent's channel.
-    """
-
-    def __init__(
-        self, address: Endpoint, options: ChannelOptions, stub_of: Callable[[Callable[[Any], Any]], Any]
-    ) -> None:
-        self._address = address
-        self._options = options
-        self._stub_of = stub_of
-
-    async def _call(self, name: str, request: Pb, timeout_s: float | None, task_id: str = "") -> Any:
-        method = getattr(self._stub_of(task_control_service_pb2_grpc.TaskControlServiceStub), name)
-        async with typed_errors(self._address, **({"task_id": task_id} if task_id else {})):
-            return await call_unary(method, request, self._address, self._options, timeout_s)
+    stub_class = task_control_service_pb2_grpc.TaskControlServiceStub
 
     async def _change(self, name: str, request: Any, timeout_s: float | None) -> TaskSnapshot:
         """Call a method about one task, and return the task of its response."""
-        response = await self._call(name, request, timeout_s, request.task_id)
+        about = {"task_id": request.task_id} if request.task_id else {}
+        response = await self._call(name, request, timeout_s, **about)
         return TASK_SNAPSHOT.from_pb(response.snapshot)
 
     async def create(
@@ -61,7 +46,7 @@ class RpcTasks:
             links=map(LINK.to_pb, links),
             request_id=request_id,
         )
-        response = await self._call("CreateTask", request, timeout_s, task.id)
+        response = await self._call("CreateTask", request, timeout_s, task_id=task.id)
         return TASK_SNAPSHOT.from_pb(response.snapshot)
 
     async def update(

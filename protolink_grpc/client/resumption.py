@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncGenerator, Callable, Collection
 from contextlib import aclosing
+from typing import TypeVar
 
 from protolink_grpc.client.backoff import Backoff, is_interruption
 from protolink_grpc.errors import ProtolinkError
@@ -11,6 +12,7 @@ from protolink_grpc.models.live_text import TextsRead
 from protolink_grpc.models.references import References
 
 Batches = AsyncGenerator[list[RunEvent], None]
+T = TypeVar("T")
 
 
 async def resumed_batches(
@@ -48,4 +50,39 @@ async def resumed_batches(
                 raise
             if ended:
                 return
+            await backoff.wait_after(error)
+
+
+async def resumed_items(
+    open_stream: Callable[[int], AsyncGenerator[list[T], None]],
+    position_of: Callable[[T], int],
+    *,
+    after: int,
+    outage_s: float,
+) -> AsyncGenerator[T, None]:
+    """Yield the items of a stream, each exactly once and in order, until the agent ends it.
+
+    Args:
+        open_stream: Opens the stream after a position.
+        position_of: Returns the position of an item.
+        after: Position of the last item that the caller has; 0 means from the beginning.
+        outage_s: How long to try again without progress.
+
+    Raises:
+        ProtolinkError: The agent's error, or that of the last attempt.
+    """
+    backoff = Backoff(outage_s, streams=True)
+    while True:
+        backoff.begin()
+        try:
+            async with aclosing(open_stream(after)) as batches:
+                async for items in batches:
+                    backoff.reset()
+                    for item in items:
+                        after = position_of(item)
+                        yield item
+            return
+        except ProtolinkError as error:
+            if not is_interruption(error):
+                raise
             await backoff.wait_after(error)

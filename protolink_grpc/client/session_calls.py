@@ -5,10 +5,9 @@ from contextlib import aclosing
 from typing import Any
 
 from protolink_grpc.client.agent_access import AgentAccess
-from protolink_grpc.client.backoff import Backoff, is_interruption
 from protolink_grpc.client.port import AgentPort
-from protolink_grpc.client.resumption import resumed_batches
-from protolink_grpc.errors import InvalidArgumentError, ProtolinkError
+from protolink_grpc.client.resumption import resumed_batches, resumed_items
+from protolink_grpc.errors import InvalidArgumentError
 from protolink_grpc.models.arguments import checks_arguments
 from protolink_grpc.models.events import RunEvent
 from protolink_grpc.models.ids import new_session_id, new_uuid
@@ -346,21 +345,16 @@ class SessionCalls:
             SessionNotFoundError: The caller has no such session.
             SequenceOutOfRangeError: The session has no event at `after`.
         """
-        sessions, backoff = self._open(agent_url).sessions, Backoff(self._client.outage_s, streams=True)
-        references: dict[str, References] = {}
-        while True:
-            backoff.begin()
-            try:
-                async with aclosing(sessions.watch(session_id, after)) as batches:
-                    async for items in batches:
-                        backoff.reset()
-                        for item in items:
-                            after = item.position
-                            yield _restore(item, references)
-            except ProtolinkError as error:
-                if not is_interruption(error):
-                    raise
-                await backoff.wait_after(error)
+        sessions, references = self._open(agent_url).sessions, dict[str, References]()
+        resumed = resumed_items(
+            lambda position: sessions.watch(session_id, position),
+            lambda item: item.position,
+            after=after,
+            outage_s=self._client.outage_s,
+        )
+        async with aclosing(resumed) as items:
+            async for item in items:
+                yield _restore(item, references)
 
     async def runtime_events(
         self, session_id: str, *, after: int = 0, stop_at_end: bool = False, agent_url: str | None = None
@@ -375,22 +369,16 @@ class SessionCalls:
             SessionNotFoundError: The caller has no such session.
             SequenceOutOfRangeError: The session has not reached `after`.
         """
-        sessions, backoff = self._open(agent_url).sessions, Backoff(self._client.outage_s, streams=True)
-        while True:
-            backoff.begin()
-            try:
-                stream = sessions.runtime_events(session_id, after, stop_at_end=stop_at_end)
-                async with aclosing(stream) as batches:
-                    async for events in batches:
-                        backoff.reset()
-                        for event in events:
-                            after = event["sequence"]
-                            yield event
-                return
-            except ProtolinkError as error:
-                if not is_interruption(error):
-                    raise
-                await backoff.wait_after(error)
+        sessions = self._open(agent_url).sessions
+        resumed = resumed_items(
+            lambda sequence: sessions.runtime_events(session_id, sequence, stop_at_end=stop_at_end),
+            lambda event: int(event["sequence"]),
+            after=after,
+            outage_s=self._client.outage_s,
+        )
+        async with aclosing(resumed) as events:
+            async for event in events:
+                yield event
 
 
 def _id_of(turn: Turn | str) -> str:
