@@ -122,18 +122,16 @@ def open_turns(records: Records, head: SessionHead, thread_id: str = "") -> list
     return [turn_of(each) for each in found]
 
 
-def waiting_turns(records: Records, head: SessionHead, thread_id: str) -> list[Turn]:
+def waiting_turns(records: Records, head: SessionHead, thread_id: str, limit: int | None = None) -> list[Turn]:
     """Return the ended turns of a thread whose tasks wait for input, oldest first."""
     where = {"session": head.number, "thread_id": thread_id, "state": TurnState.ENDED}
-    return [turn_of(require_turn(records, head, each.turn_id)) for each in records.select(OPEN_TURNS, where)]
+    found = records.select(OPEN_TURNS, where, limit=limit)
+    return [turn_of(require_turn(records, head, each.turn_id)) for each in found]
 
 
 def waiting_turn(records: Records, head: SessionHead, thread_id: str) -> Turn | None:
-    """Return the ended turn of a thread whose task waits for input: the oldest one if there are several."""
-    where = {"session": head.number, "thread_id": thread_id, "state": TurnState.ENDED}
-    for each in records.select(OPEN_TURNS, where, limit=1):
-        return turn_of(require_turn(records, head, each.turn_id))
-    return None
+    """Return the oldest of the `waiting_turns`, or None."""
+    return next(iter(waiting_turns(records, head, thread_id, 1)), None)
 
 
 def read_session(records: Records, head: SessionHead) -> Session:

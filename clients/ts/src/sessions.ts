@@ -212,7 +212,7 @@ export class Sessions {
 
   /**
    * Starts a thread, or returns the existing one. The session is created if necessary. The conversation of the thread is empty, or with
-   * `fromThreadId` that of another thread up to a turn. Fails with THREAD_NOT_FOUND or TURN_NOT_FOUND if there is none to branch from.
+   * `fromThreadId` that of another thread up to a turn. Fails with THREAD_NOT_FOUND or TURN_NOT_FOUND if that does not exist.
    */
   async startThread(sessionId: string, options: NewThread = {}): Promise<Thread> {
     const { threadId = randomId(), title, fromThreadId, fromTurnId } = options;
