@@ -53,8 +53,9 @@ from protolink_grpc.models.push_config import PushConfig
 from protolink_grpc.models.task_target import TaskTarget
 from protolink_grpc.models.watch import StopAt
 from protolink_grpc.runtime.actions.approvals import Approvals
-from protolink_grpc.runtime.admission import Submission, Turn
+from protolink_grpc.runtime.admission import Turn
 from protolink_grpc.runtime.service import TaskService
+from protolink_grpc.runtime.submission import Submission
 from protolink_grpc.wire.events import is_final, replay, sequence_of, settles
 
 SET_PUSH = "/lf.a2a.v1.A2AService/CreateTaskPushNotificationConfig"

@@ -59,8 +59,8 @@ from protolink_grpc.net.page_tokens import (
 )
 from protolink_grpc.reports import ReportBuilder, RunExport, SessionExport
 from protolink_grpc.runtime.actions.tools import require_output, run_tool
-from protolink_grpc.runtime.admission import Submission
 from protolink_grpc.runtime.service import TaskService
+from protolink_grpc.runtime.submission import Submission
 from protolink_grpc.state.control import StateControl, require_state
 from protolink_grpc.storage.approvals import ApprovalQuery
 from protolink_grpc.storage.port import TaskHead, TaskQuery

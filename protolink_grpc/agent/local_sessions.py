@@ -29,8 +29,8 @@ from protolink_grpc.net.page_tokens import (
 )
 from protolink_grpc.reports import SessionExport
 from protolink_grpc.reports.export import check_cursor, convert_session
-from protolink_grpc.runtime.admission import Submission
 from protolink_grpc.runtime.service import TaskService
+from protolink_grpc.runtime.submission import Submission
 from protolink_grpc.wire.sessions import items_from_bytes
 from protolink_grpc.wire.tasks import check_id
 

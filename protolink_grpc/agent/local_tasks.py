@@ -14,8 +14,8 @@ from protolink_grpc.models.snapshot import TaskSnapshot, TaskSnapshotPage
 from protolink_grpc.models.task import Task
 from protolink_grpc.models.task_control import TaskDescription, TaskLink, TaskStatus
 from protolink_grpc.net.page_tokens import cursor_from_token, page_size_of, token_from_cursor
-from protolink_grpc.runtime.admission import Submission
 from protolink_grpc.runtime.service import TaskService
+from protolink_grpc.runtime.submission import Submission
 from protolink_grpc.runtime.task_control import TaskControl
 from protolink_grpc.wire.tasks import MAX_ARTIFACTS, MAX_MESSAGES, check_bounds, check_id
 

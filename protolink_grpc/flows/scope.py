@@ -33,9 +33,9 @@ from protolink_grpc.models.part import FileContent, Part, ToolCall, ToolOutput
 from protolink_grpc.models.task import Task
 from protolink_grpc.runtime.actions.delegation import Actions
 from protolink_grpc.runtime.actions.gate import FLOW_STEP, ActionResult, PreparedAction
-from protolink_grpc.runtime.admission import content_size
 from protolink_grpc.runtime.facts import FLOW_PROMPT
 from protolink_grpc.runtime.run import Run
+from protolink_grpc.runtime.submission import content_size
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,7 +32,7 @@ from protolink_grpc.net.loop_watchdog import LoopWatchdog
 from protolink_grpc.net.tracing import caller_trace, waiting_runs
 from protolink_grpc.reports.run_saver import RunSaver
 from protolink_grpc.runtime.actions.approvals import ApprovalPage, Approvals, ApprovalService, CheckEdit
-from protolink_grpc.runtime.admission import Admission, Submission, Turn
+from protolink_grpc.runtime.admission import Admission, Turn
 from protolink_grpc.runtime.facts import canceled_status
 from protolink_grpc.runtime.live_text import LiveTexts
 from protolink_grpc.runtime.log import AppendObserver, AppendObservers, LiveTask
@@ -41,6 +41,7 @@ from protolink_grpc.runtime.run import Controls, Handler, Run, RunActions, RunHo
 from protolink_grpc.runtime.sessions import SessionService
 from protolink_grpc.runtime.slots import RunSlots
 from protolink_grpc.runtime.snapshots import Inventory, SnapshotService
+from protolink_grpc.runtime.submission import Submission
 from protolink_grpc.runtime.task_control import TaskControl
 from protolink_grpc.runtime.task_snapshots import TaskSnapshots
 from protolink_grpc.runtime.tasks import Tasks, WarmTasks, not_found_error

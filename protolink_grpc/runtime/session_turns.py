@@ -39,8 +39,9 @@ from protolink_grpc.models.task_control import check_length
 from protolink_grpc.models.task_target import TaskTarget
 from protolink_grpc.models.watch import StopAt
 from protolink_grpc.net.tracing import caller_trace
-from protolink_grpc.runtime.admission import Admission, Submission, check_output_schemas
+from protolink_grpc.runtime.admission import Admission
 from protolink_grpc.runtime.log import Fact, LiveTask
+from protolink_grpc.runtime.submission import Submission, check_output_schemas
 from protolink_grpc.runtime.tasks import Tasks
 from protolink_grpc.storage import session_queries as queries
 from protolink_grpc.storage import session_rows as rows

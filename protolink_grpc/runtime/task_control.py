@@ -52,8 +52,9 @@ from protolink_grpc.models.task_control import (
 )
 from protolink_grpc.models.task_metadata import own_metadata
 from protolink_grpc.net.tracing import caller_trace
-from protolink_grpc.runtime.admission import Admission, Submission, already_exists_error
+from protolink_grpc.runtime.admission import Admission, already_exists_error
 from protolink_grpc.runtime.log import Fact, LiveTask, Within, unexpected_end_error
+from protolink_grpc.runtime.submission import Submission
 from protolink_grpc.runtime.task_snapshots import TaskSnapshots
 from protolink_grpc.runtime.tasks import Tasks, not_found_error
 from protolink_grpc.storage import links as rows

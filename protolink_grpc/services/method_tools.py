@@ -23,9 +23,9 @@ from protolink_grpc.models.failure import RUN_LOST, Failure
 from protolink_grpc.models.fold import TaskFold
 from protolink_grpc.runtime.actions.delegation import MAY_HAVE_BEGUN, reserve_share
 from protolink_grpc.runtime.actions.gate import ActionContext, ActionResult
-from protolink_grpc.runtime.admission import Submission
 from protolink_grpc.runtime.run import current_run
 from protolink_grpc.runtime.service import TaskService
+from protolink_grpc.runtime.submission import Submission
 from protolink_grpc.services.definition import ServiceMethod
 from protolink_grpc.services.json_schema import message_schema
 from protolink_grpc.services.recording import call_submission, recorded_response

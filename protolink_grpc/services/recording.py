@@ -25,7 +25,7 @@ from protolink_grpc.models.part import Part
 from protolink_grpc.models.payload import Payload, TypedMessage
 from protolink_grpc.models.task_target import TaskTarget
 from protolink_grpc.net.response_headers import NAME
-from protolink_grpc.runtime.admission import Submission
+from protolink_grpc.runtime.submission import Submission
 
 SERVICE_CALL: Final = "plgrpc.service_call"
 """Metadata key of a task that is a call of a user's method: the method's full name, `/package.Service/Method`."""

@@ -20,9 +20,10 @@ from protolink_grpc.models.action import Approval, ApprovalDecision
 from protolink_grpc.models.fold import TaskFold
 from protolink_grpc.models.session import Turn as SessionTurn
 from protolink_grpc.models.watch import StopAt
-from protolink_grpc.runtime.admission import Submission, Turn
+from protolink_grpc.runtime.admission import Turn
 from protolink_grpc.runtime.service import TaskService
 from protolink_grpc.runtime.sessions import SessionService
+from protolink_grpc.runtime.submission import Submission
 from protolink_grpc.storage.port import TaskHead
 from protolink_grpc.testing.directives import SECOND_CUT, Directive, Fault, latest_text, parse_directive
 from protolink_grpc.testing.hostile_proxy import Break, HostileProxy

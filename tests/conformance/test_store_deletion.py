@@ -16,9 +16,9 @@ from protolink_grpc.errors import InvalidArgumentError, TaskAlreadyRunningError,
 from protolink_grpc.models.action import ApprovalState
 from protolink_grpc.models.session import ThreadStarted
 from protolink_grpc.runtime import tasks as module
-from protolink_grpc.runtime.admission import Submission
 from protolink_grpc.runtime.run import Run
 from protolink_grpc.runtime.service import TaskService
+from protolink_grpc.runtime.submission import Submission
 from protolink_grpc.storage.approvals import APPROVALS, ApprovalRow
 from protolink_grpc.storage.port import HELD, Append, Deleted, RequestRecord, TaskHead, TaskQuery, TaskStore
 from protolink_grpc.storage.records import Put, Records

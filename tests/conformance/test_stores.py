@@ -20,9 +20,9 @@ from protolink_grpc.errors import (
 from protolink_grpc.models.action import ApprovalState
 from protolink_grpc.models.lifecycle import TaskState
 from protolink_grpc.models.task import Task
-from protolink_grpc.runtime.admission import Submission
 from protolink_grpc.runtime.run import Run
 from protolink_grpc.runtime.service import TaskService
+from protolink_grpc.runtime.submission import Submission
 from protolink_grpc.storage.approvals import APPROVALS, ApprovalQuery, ApprovalRow, changed_approvals, find_approvals
 from protolink_grpc.storage.links import LINKS, LinkRow
 from protolink_grpc.storage.memory import MemoryStore

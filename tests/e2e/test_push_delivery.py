@@ -28,9 +28,10 @@ from protolink_grpc.errors import InvalidArgumentError
 from protolink_grpc.models.lifecycle import TaskState
 from protolink_grpc.models.push_config import PushConfig
 from protolink_grpc.models.task import Task
-from protolink_grpc.runtime.admission import Submission, Turn
+from protolink_grpc.runtime.admission import Turn
 from protolink_grpc.runtime.run import Run
 from protolink_grpc.runtime.service import TaskService
+from protolink_grpc.runtime.submission import Submission
 from protolink_grpc.storage.port import TaskStore
 from protolink_grpc.storage.sqlite.store import SQLiteStore
 
@@ -537,7 +538,7 @@ LIFE = """
     from protolink_grpc.a2a.values import PushConfig
     from protolink_grpc.models.task import Task
     from protolink_grpc.runtime.service import TaskService
-    from protolink_grpc.runtime.admission import Submission
+    from protolink_grpc.runtime.submission import Submission
     from protolink_grpc.storage.sqlite.store import SQLiteStore
 
     path, url = sys.argv[1:]

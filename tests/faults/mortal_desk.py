@@ -16,9 +16,9 @@ from plgrpc.v1 import session_service_pb2 as pb
 from protolink_grpc import Message, ProtolinkError, RunEvent, Task
 from protolink_grpc.models.session import SessionPage, TurnEnded, TurnSubmitted
 from protolink_grpc.reports import SessionExport
-from protolink_grpc.runtime.admission import Submission
 from protolink_grpc.runtime.run import Run
 from protolink_grpc.runtime.service import TaskService
+from protolink_grpc.runtime.submission import Submission
 from protolink_grpc.wire.sessions import items_from_pb
 
 TURNS = ("one", "two", "three", "gone", "question", "answer", "endless", "last")

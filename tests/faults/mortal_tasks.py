@@ -14,9 +14,9 @@ from protolink_grpc.models.events import TaskProgress
 from protolink_grpc.models.failure import Failure
 from protolink_grpc.models.lifecycle import TERMINAL
 from protolink_grpc.models.task_control import LinkKind, TaskDescription, TaskLink
-from protolink_grpc.runtime.admission import Submission
 from protolink_grpc.runtime.run import Run
 from protolink_grpc.runtime.service import TaskService
+from protolink_grpc.runtime.submission import Submission
 from protolink_grpc.wire.events import event_from_frame
 
 

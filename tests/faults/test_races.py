@@ -19,9 +19,9 @@ from protolink_grpc import (
 )
 from protolink_grpc.models.ids import new_task_id
 from protolink_grpc.models.task_target import TaskTarget
-from protolink_grpc.runtime.admission import Submission
 from protolink_grpc.runtime.run import Run
 from protolink_grpc.runtime.service import TaskService
+from protolink_grpc.runtime.submission import Submission
 from protolink_grpc.storage.memory import MemoryStore
 from protolink_grpc.storage.port import Append, RequestRecord, TaskStore
 from protolink_grpc.wire.events import event_from_frame

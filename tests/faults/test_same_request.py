@@ -11,9 +11,9 @@ from plgrpc.v1 import agent_service_pb2 as pb
 from plgrpc.v1 import task_input_pb2, task_pb2
 
 from protolink_grpc import Agent, AgentCapabilities, AgentCard, AgentClient, Message, SQLiteStore, Task, TaskState
-from protolink_grpc.runtime.admission import Submission
 from protolink_grpc.runtime.run import Run
 from protolink_grpc.runtime.service import TaskService
+from protolink_grpc.runtime.submission import Submission
 from protolink_grpc.storage.memory import MemoryStore
 from protolink_grpc.storage.port import Append, RequestRecord, TaskQuery, TaskStore
 

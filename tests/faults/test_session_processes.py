@@ -21,7 +21,7 @@ DESK = """
     import asyncio, sys
     from contextlib import aclosing
     from protolink_grpc import SQLiteStore, Task
-    from protolink_grpc.runtime.admission import Submission
+    from protolink_grpc.runtime.submission import Submission
     from protolink_grpc.runtime.service import TaskService
 
     path, name, count = sys.argv[1], sys.argv[2], int(sys.argv[3])

@@ -38,10 +38,11 @@ from protolink_grpc.models.clock import SystemClock
 from protolink_grpc.models.events import TaskStatusChanged
 from protolink_grpc.models.ids import new_task_id
 from protolink_grpc.models.task_target import TaskTarget
-from protolink_grpc.runtime.admission import Submission, Turn
+from protolink_grpc.runtime.admission import Turn
 from protolink_grpc.runtime.log import LiveTask
 from protolink_grpc.runtime.run import Run
 from protolink_grpc.runtime.service import TaskService
+from protolink_grpc.runtime.submission import Submission
 from protolink_grpc.storage.memory import MemoryStore
 from protolink_grpc.storage.port import Append, RequestRecord
 from protolink_grpc.storage.sqlite import file

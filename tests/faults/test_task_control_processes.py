@@ -11,9 +11,9 @@ from protolink_grpc.errors import LinkCycleError, TaskAlreadyRunningError
 from protolink_grpc.models.events import TaskProgress
 from protolink_grpc.models.lifecycle import TERMINAL, TaskState
 from protolink_grpc.models.task_control import LinkKind, TaskDescription, TaskLink, TaskStatus
-from protolink_grpc.runtime.admission import Submission
 from protolink_grpc.runtime.run import Run
 from protolink_grpc.runtime.service import TaskService
+from protolink_grpc.runtime.submission import Submission
 
 
 class Desk:

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from protolink_grpc import Limits, SQLiteStore, Task, TaskState
-from protolink_grpc.runtime.admission import Submission
 from protolink_grpc.runtime.run import Run
 from protolink_grpc.runtime.service import TaskService
+from protolink_grpc.runtime.submission import Submission
 from protolink_grpc.storage.memory import MemoryStore
 from protolink_grpc.storage.port import Append, RequestRecord, TaskHead
 

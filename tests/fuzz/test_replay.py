@@ -42,10 +42,10 @@ from protolink_grpc.models.fold import TaskFold
 from protolink_grpc.models.lifecycle import INTERRUPTED, TERMINAL
 from protolink_grpc.models.report import RunReport
 from protolink_grpc.reports import RunReplay
-from protolink_grpc.runtime.admission import Submission
 from protolink_grpc.runtime.log import LiveTask
 from protolink_grpc.runtime.run import Run
 from protolink_grpc.runtime.service import TaskService
+from protolink_grpc.runtime.submission import Submission
 from protolink_grpc.storage.port import TaskStore
 from protolink_grpc.wire.events import event_from_frame, replay
 from protolink_grpc.wire.tasks import fold_to_bytes

@@ -36,9 +36,9 @@ from protolink_grpc.auth.principal import ANONYMOUS_PRINCIPAL
 from protolink_grpc.models import Message, Part
 from protolink_grpc.models.push_config import PushConfig
 from protolink_grpc.models.watch import StopAt
-from protolink_grpc.runtime.admission import Submission
 from protolink_grpc.runtime.run import Run
 from protolink_grpc.runtime.service import TaskService
+from protolink_grpc.runtime.submission import Submission
 
 CALLER = CallerInfo(ANONYMOUS_PRINCIPAL, False, V1, frozenset())
 OWNER = ANONYMOUS_PRINCIPAL.name

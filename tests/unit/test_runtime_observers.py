@@ -7,10 +7,10 @@ import pytest
 
 from protolink_grpc import Agent, InvalidArgumentError, MemoryStore, RuntimeConfig, Task, TaskState
 from protolink_grpc.models.events import TaskMessagesAdded, TaskStatusChanged, TaskSubmitted
-from protolink_grpc.runtime.admission import Submission
 from protolink_grpc.runtime.log import AppendedFacts, AppendObserver
 from protolink_grpc.runtime.run import Run
 from protolink_grpc.runtime.service import TaskService
+from protolink_grpc.runtime.submission import Submission
 
 
 async def answer(task: Task, run: Run) -> Task:

@@ -20,9 +20,10 @@ from protolink_grpc.models.events import TaskPaused, TaskPauseRequested, TaskPro
 from protolink_grpc.models.fold import TaskFold
 from protolink_grpc.models.task_control import TaskStatus
 from protolink_grpc.models.task_status import status_of
-from protolink_grpc.runtime.admission import Submission, Turn
+from protolink_grpc.runtime.admission import Turn
 from protolink_grpc.runtime.run import Run
 from protolink_grpc.runtime.service import Limits, TaskService
+from protolink_grpc.runtime.submission import Submission
 from protolink_grpc.wire.events import event_from_frame
 
 WAIT_S = 20.0

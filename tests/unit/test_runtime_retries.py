@@ -23,9 +23,10 @@ from protolink_grpc.models.task_control import TaskStatus
 from protolink_grpc.models.task_status import status_of
 from protolink_grpc.models.watch import StopAt
 from protolink_grpc.reports.builder import ReportBuilder
-from protolink_grpc.runtime.admission import Submission, Turn
+from protolink_grpc.runtime.admission import Turn
 from protolink_grpc.runtime.run import Run
 from protolink_grpc.runtime.service import Limits, TaskService
+from protolink_grpc.runtime.submission import Submission
 from protolink_grpc.storage.port import TaskQuery, TaskStore
 from protolink_grpc.wire.events import event_from_frame, replay
 

@@ -18,10 +18,10 @@ from protolink_grpc.models.session import Thread, Turn, TurnState, WhenBusy
 from protolink_grpc.models.snapshot import Availability, Gap, ThreadStatus
 from protolink_grpc.policy import CapabilityPolicy
 from protolink_grpc.runtime.actions.tools import tool_inventory
-from protolink_grpc.runtime.admission import Submission
 from protolink_grpc.runtime.run import Run
 from protolink_grpc.runtime.service import TaskService
 from protolink_grpc.runtime.snapshots import ATTEMPTS, TaskFacts, artifact_summary, thread_status
+from protolink_grpc.runtime.submission import Submission
 from protolink_grpc.storage import session_rows as rows
 from protolink_grpc.storage.port import TaskStore
 from protolink_grpc.storage.records import Records

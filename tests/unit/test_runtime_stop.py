@@ -4,9 +4,9 @@ import asyncio
 from contextlib import aclosing
 
 from protolink_grpc import MemoryStore, Task
-from protolink_grpc.runtime.admission import Submission
 from protolink_grpc.runtime.run import Run
 from protolink_grpc.runtime.service import TaskService
+from protolink_grpc.runtime.submission import Submission
 from protolink_grpc.wire.events import is_final
 
 

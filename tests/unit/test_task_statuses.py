@@ -21,9 +21,9 @@ from protolink_grpc.models.task_control import LinkKind, TaskDescription, TaskLi
 from protolink_grpc.models.task_control import TaskStatus as S
 from protolink_grpc.models.task_status import STATUS_TRANSITIONS, status_of
 from protolink_grpc.models.task_target import TaskTarget
-from protolink_grpc.runtime.admission import Submission
 from protolink_grpc.runtime.run import Run
 from protolink_grpc.runtime.service import TaskService
+from protolink_grpc.runtime.submission import Submission
 from protolink_grpc.storage.links import HELD_COUNTS, HELD_TASKS
 from protolink_grpc.storage.memory import MemoryStore
 from protolink_grpc.storage.port import HELD

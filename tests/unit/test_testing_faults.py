@@ -12,7 +12,7 @@ from protolink_grpc import Cost, Message, RunEvent, SessionItem, Task, TaskNotFo
 from protolink_grpc.models.action import ApprovalDecision, ApprovalState, BudgetUsage
 from protolink_grpc.models.task_metadata import USAGE_KEY
 from protolink_grpc.models.watch import StopAt
-from protolink_grpc.runtime.admission import Submission
+from protolink_grpc.runtime.submission import Submission
 from protolink_grpc.testing import ScriptedAgent
 from protolink_grpc.testing.directives import SECOND_CUT
 from protolink_grpc.testing.faults import FUTURE_FIELD, FUTURE_KIND, UNKNOWN_EVENT_TYPE, FaultyService

@@ -16,7 +16,7 @@ from protolink_grpc.models.message import Message
 from protolink_grpc.models.task import Task
 from protolink_grpc.models.task_metadata import DERIVED_KEYS
 from protolink_grpc.models.task_target import TaskTarget
-from protolink_grpc.runtime.admission import Submission
+from protolink_grpc.runtime.submission import Submission
 from protolink_grpc.wire.tasks import input_to_pb
 
 CREATE = task_input_pb2.TASK_TARGET_CREATE

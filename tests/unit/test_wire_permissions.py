@@ -9,7 +9,7 @@ from plgrpc.v1 import policy_pb2 as pb
 from protolink_grpc.errors import InvalidArgumentError
 from protolink_grpc.models import RunAction, RunContext, Task
 from protolink_grpc.policy import permissions_effect
-from protolink_grpc.runtime.admission import Submission
+from protolink_grpc.runtime.submission import Submission
 from protolink_grpc.wire.permissions import permissions_from_pb, permissions_to_pb, refuse_unknown_rules
 
 ALLOW, DENY, ASK = pb.POLICY_EFFECT_ALLOW, pb.POLICY_EFFECT_DENY, pb.POLICY_EFFECT_REQUIRE_APPROVAL

@@ -12,8 +12,8 @@ from protolink_grpc.edges.grpc.call import Context, caller, caller_scopes, take_
 from protolink_grpc.errors import TaskNotFoundError
 from protolink_grpc.models.card import AgentCard
 from protolink_grpc.net.page_tokens import PAGE_BYTES, token_from_cursor
-from protolink_grpc.runtime.admission import Submission
 from protolink_grpc.runtime.service import TaskService
+from protolink_grpc.runtime.submission import Submission
 from protolink_grpc.storage.port import TaskPage
 from protolink_grpc.wire.answer_bounds import WHOLE, Window
 from protolink_grpc.wire.bounds import is_small, run_in_thread

@@ -8,7 +8,7 @@ from protolink_grpc.models.lifecycle import TaskState
 from protolink_grpc.models.task_target import TaskTarget
 from protolink_grpc.models.watch import StopAt
 from protolink_grpc.net.page_tokens import cursor_from_token, page_size_of
-from protolink_grpc.runtime.admission import Submission
+from protolink_grpc.runtime.submission import Submission
 from protolink_grpc.storage.port import TaskHead, TaskQuery
 from protolink_grpc.wire.answer_bounds import HEADER_BYTES, Window, reduced
 from protolink_grpc.wire.scalars import json_object_from_pb, micros_from_pb, micros_to_pb, timestamp_from_pb

@@ -30,8 +30,8 @@ from protolink_grpc.models.fold import TaskFold
 from protolink_grpc.models.ids import new_task_id
 from protolink_grpc.models.lifecycle import TaskState
 from protolink_grpc.models.watch import StopAt
-from protolink_grpc.runtime.admission import Submission
 from protolink_grpc.runtime.service import TaskService
+from protolink_grpc.runtime.submission import Submission
 from protolink_grpc.services.call_context import CallContext, Invocation, set_invocation
 from protolink_grpc.services.definition import ServiceMethod, UserService
 from protolink_grpc.services.recording import (

@@ -22,8 +22,8 @@ from protolink_grpc.net.page_tokens import (
 )
 from protolink_grpc.reports import SessionExport
 from protolink_grpc.reports.export import check_cursor, convert_session
-from protolink_grpc.runtime.admission import Submission
 from protolink_grpc.runtime.service import TaskService
+from protolink_grpc.runtime.submission import Submission
 from protolink_grpc.wire.bounds import is_small, run_in_thread
 from protolink_grpc.wire.scalars import json_object_from_pb
 from protolink_grpc.wire.sessions import DELETED, RESUMPTION, SESSION, THREAD, TURN, WHEN_BUSY, runtime_event_to_pb

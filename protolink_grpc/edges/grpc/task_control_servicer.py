@@ -12,8 +12,8 @@ from protolink_grpc.models.artifact import Artifact
 from protolink_grpc.models.events import TaskProgress
 from protolink_grpc.models.message import Message
 from protolink_grpc.net.page_tokens import PAGE_BYTES, cursor_from_token, page_size_of, token_from_cursor
-from protolink_grpc.runtime.admission import Submission
 from protolink_grpc.runtime.service import TaskService
+from protolink_grpc.runtime.submission import Submission
 from protolink_grpc.wire.bounds import is_small, run_in_thread
 from protolink_grpc.wire.payloads import DESCRIPTION, LINK
 from protolink_grpc.wire.scalars import json_object_from_pb

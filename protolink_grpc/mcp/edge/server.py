@@ -44,8 +44,8 @@ from protolink_grpc.models.watch import StopAt
 from protolink_grpc.net.internal_errors import public_error
 from protolink_grpc.runtime.actions.approvals import Approvals
 from protolink_grpc.runtime.actions.tools import TOOL_TASK, require_output, tool_submission
-from protolink_grpc.runtime.admission import Submission
 from protolink_grpc.runtime.service import TaskService
+from protolink_grpc.runtime.submission import Submission
 from protolink_grpc.tools.schema_arguments import SchemaArguments
 from protolink_grpc.tools.toolbox import Toolbox
 from protolink_grpc.wire.events import asked_in, event_from_frame

@@ -17,8 +17,9 @@ from protolink_grpc.models.payload import Payload, copied
 from protolink_grpc.models.tool_items import ITEMS_KIND, item_part, items_of
 from protolink_grpc.models.watch import StopAt
 from protolink_grpc.runtime.actions.gate import ActionContext, check_runtime
-from protolink_grpc.runtime.admission import Turn, content_size
+from protolink_grpc.runtime.admission import Turn
 from protolink_grpc.runtime.service import TaskService
+from protolink_grpc.runtime.submission import content_size
 from protolink_grpc.wire.events import unframe
 from protolink_grpc.wire.payloads import payload_from_pb
 

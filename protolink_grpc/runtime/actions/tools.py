@@ -40,8 +40,8 @@ from protolink_grpc.runtime.actions.gate import (
 from protolink_grpc.runtime.actions.input_requests import InputRequests
 from protolink_grpc.runtime.actions.sampling import ModelSampler
 from protolink_grpc.runtime.actions.tool_items import ItemLog, ToolItems
-from protolink_grpc.runtime.admission import Submission
 from protolink_grpc.runtime.service import TaskService
+from protolink_grpc.runtime.submission import Submission
 from protolink_grpc.tools.arguments import CheckedArguments
 from protolink_grpc.tools.context import NO_MEMORY, Memory, SampledText, ToolContext, sample_nothing
 from protolink_grpc.tools.tool import Tool

@@ -17,8 +17,9 @@ from protolink_grpc.models.context import RunContext
 from protolink_grpc.models.conversation import HistoryCompactionRequest
 from protolink_grpc.models.state import StateOperationRequest, StateOperationResult
 from protolink_grpc.models.task import Task
-from protolink_grpc.runtime.admission import Submission, Turn
+from protolink_grpc.runtime.admission import Turn
 from protolink_grpc.runtime.service import TaskService
+from protolink_grpc.runtime.submission import Submission
 from protolink_grpc.state.control import StateControl, require_state
 from protolink_grpc.wire.bounds import run_in_thread
 from protolink_grpc.wire.events import delta_from_frame, event_from_frame, is_delta
