@@ -29,7 +29,7 @@ class PushOptions:
         max_per_task: Maximum number of webhooks of one task.
         connections: Maximum number of concurrent attempts, to all receivers; a single principal gets at most a quarter of them.
         timeout_s: Timeout of one attempt in seconds. Source: A2A v1.0.1 recommends 10 to 30 s.
-        give_up_s: Age in seconds at which a notification that was never accepted is dropped.
+        give_up_s: Age in seconds at which a notification that was never accepted is given up: it is skipped.
         tls: TLS context that verifies https receivers; None trusts the usual certificate authorities.
     """
 

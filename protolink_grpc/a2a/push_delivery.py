@@ -2,7 +2,7 @@
 
 A delivery is an ordinary reader of the log: it does not slow down the writer or other readers. Its cursor is stored, so after a
 crash the next process continues there. A notification arrives at least once and in order; it arrives twice only if a process ends
-between the receiver's response and the update of the cursor.
+between the receiver's response and the update of the cursor. One that is given up is skipped, which is stored with the cursor.
 """
 
 import asyncio
@@ -16,14 +16,14 @@ from weakref import WeakValueDictionary
 
 from protolink_grpc.a2a.push_post import Notification, PostResult
 from protolink_grpc.a2a.push_targets import parse_target
-from protolink_grpc.a2a.values import NotificationBatch
+from protolink_grpc.a2a.values import V03, NotificationBatch
 from protolink_grpc.auth.principal import TENANT_MARK
 from protolink_grpc.errors import ProtolinkError, TaskNotFoundError
 from protolink_grpc.logs import get_logger
 from protolink_grpc.models.json_value import from_json, to_json
 from protolink_grpc.models.push_config import PushConfig
 from protolink_grpc.net.exponential_delay import ExponentialDelay
-from protolink_grpc.storage.webhooks import PushRow, WebhookRows
+from protolink_grpc.storage.webhooks import PushRow, WebhookFailure, WebhookRows
 
 T = TypeVar("T")
 log = get_logger(__name__)
@@ -37,7 +37,7 @@ class RetryPolicy:
     """Retry policy with exponential backoff and jitter.
 
     Args:
-        give_up_s: Age in seconds, counted from when it was due, at which a notification that was never accepted is dropped.
+        give_up_s: Age in seconds, counted from when it was due, at which a notification that was never accepted is given up.
         first_s, longest_s: First and longest pause in seconds. Pauses double; jitter shortens each to at least its half.
         now, sleep, chance: Clock, sleep and random numbers in [0, 1); tests replace them.
     """
@@ -91,7 +91,7 @@ class Delivery:
 
     Attributes:
         position: Sequence up to which all events are processed.
-        is_failing: The last attempt failed; the next one follows after a pause.
+        is_failing: The last attempt failed.
         has_ended: The delivery is finished, or another worker has taken it over.
     """
 
@@ -148,9 +148,9 @@ class Delivery:
             due, notifications = self._context.retry_policy.now(), piece.notifications
             # After a notification, the cursor moves to the event just before that of the next notification.
             ends = [*(sequence - 1 for sequence, _ in notifications[1:]), piece.sequence]
-            for (_, body), end in zip(notifications, ends, strict=False):
-                await self._deliver(body, due)
-                await self._advance(end)
+            for (sequence, body), end in zip(notifications, ends, strict=False):
+                failure = await self._deliver(sequence, body, due)
+                await self._advance(end, failure=failure, is_complete=self._has_whole_tasks and failure is None)
             await self._advance(piece.sequence, done=piece.is_last)
             if self._row.done:
                 return True
@@ -159,28 +159,36 @@ class Delivery:
         row = self._row
         return await self._context.render(_decode_body(row)["version"], row.principal, row.task_id, self.position)
 
-    async def _advance(self, sequence: int, *, done: bool = False) -> None:
-        if sequence <= self.position and not done:
+    @property
+    def _has_whole_tasks(self) -> bool:
+        """Whether a notification is the whole task, and so contains what the receiver missed."""
+        return _decode_body(self._row)["version"] == V03
+
+    async def _advance(
+        self, sequence: int, *, done: bool = False, failure: WebhookFailure | None = None, is_complete: bool = False
+    ) -> None:
+        if sequence <= self.position and not done and failure is None:
             return
-        advanced = await self._retry(lambda: self._context.rows.advance(self._row, sequence, done=done))
+        advanced = await self._retry(
+            lambda: self._context.rows.advance(self._row, sequence, done=done, failure=failure, is_complete=is_complete)
+        )
         self._row = self._require_own(advanced)
-        self.position = sequence
+        self.position = max(self.position, sequence)
         self._notify()
 
-    async def _deliver(self, body: bytes, due: float) -> None:
-        """Post a notification until it is accepted or given up."""
+    async def _deliver(self, sequence: int, body: bytes, due: float) -> WebhookFailure | None:
+        """Post a notification until it is accepted (None) or given up."""
         retry_policy, failures = self._context.retry_policy, 0
         delay = retry_policy.delay()
         while True:
             result = await self._attempt(body)
             if result.delivered:
                 self.is_failing = False
-                return
+                return None
             failures += 1
             left_s = due + retry_policy.give_up_s - retry_policy.now()
             if result.gone or left_s <= 0:
-                self._give_up(failures, result.why)
-                return
+                return self._give_up(sequence, failures, result.why)
             if failures == 1:
                 log.info("push config %r of task %s: %s", self._row.config_id, self._row.task_id, result.why)
             self.is_failing = True
@@ -201,16 +209,18 @@ class Delivery:
                 log.exception("push config %r of task %s: attempt failed", row.config_id, row.task_id)
                 return PostResult(False, type(error).__name__)
 
-    def _give_up(self, failures: int, why: str) -> None:
+    def _give_up(self, sequence: int, failures: int, why: str) -> WebhookFailure:
         row = self._row
         log.warning(
-            "push config %r of task %s: a notification to %s is dropped after %d attempts: %s",
+            "push config %r of task %s: event %d is not delivered to %s after %d attempts: %s",
             row.config_id,
             row.task_id,
+            sequence,
             parse_target(config_of(row).url),
             failures,
             why,
         )
+        return WebhookFailure(row.agent_name, row.task_id, row.config_id, sequence, time.time_ns() // 1000, why)
 
     def _require_own(self, row: PushRow | None) -> PushRow:
         if row is None or row.worker != self._context.rows.worker:

@@ -17,7 +17,7 @@ from protolink_grpc.storage.links import is_blocked
 from protolink_grpc.storage.port import TaskHead, TaskQuery
 from protolink_grpc.storage.records import Records
 from protolink_grpc.storage.session_rows import HEADS, owner_of
-from protolink_grpc.storage.webhooks import PushRow, webhooks_of
+from protolink_grpc.storage.webhooks import PushRow, WebhookFailure, failures_of, webhooks_of
 
 MAX_ATTEMPTS: Final = 100
 """Maximum number of attempts in a snapshot."""
@@ -36,6 +36,7 @@ class _Surroundings:
     is_blocked: bool = False
     is_archived: bool = False
     webhooks: Sequence[PushRow] = field(default=())
+    failures: Sequence[WebhookFailure] = field(default=())
 
 
 class TaskSnapshots:
@@ -120,10 +121,12 @@ def _look_around(records: Records, fold: TaskFold) -> _Surroundings:
     session = None
     if fold.is_terminal and fold.session_id != fold.task_id:
         session = records.get(HEADS, owner_of(fold.agent_name, fold.principal), fold.session_id)
+    webhooks = webhooks_of(records, fold.agent_name, fold.task_id, limit=MAX_WEBHOOKS)
     return _Surroundings(
         blocked and is_blocked(records, fold.task_id),
         session is not None and session.archived,
-        webhooks_of(records, fold.agent_name, fold.task_id, limit=MAX_WEBHOOKS),
+        webhooks,
+        failures_of(records, webhooks),
     )
 
 
@@ -132,7 +135,6 @@ def _snapshot(fold: TaskFold, around: _Surroundings) -> TaskSnapshot:
     status = status_of(fold, is_blocked=around.is_blocked, is_archived=around.is_archived)
     controls, history = fold.controls, fold.history
     starts = [micros for *_, micros, _, _, fact in history if fact is not None and fact.attempt]
-    delivery = _delivery(fold, around.webhooks)
     return TaskSnapshot(
         fold.task_id,
         fold.sequence,
@@ -159,16 +161,9 @@ def _snapshot(fold: TaskFold, around: _Surroundings) -> TaskSnapshot:
         message_count=len(fold.messages),
         artifact_count=fold.artifact_count,
         usage=None if fold.usage is None else replace(fold.usage, metadata=plain(fold.usage.metadata)),
-        delivery=delivery,
+        delivery=_delivery(fold, around),
         external=controls is not None and controls.is_external,
-        gaps=_gaps(delivery),
     )
-
-
-def _gaps(delivery: DeliveryState) -> tuple[Gap, ...]:
-    if delivery is not DeliveryState.DELIVERED:
-        return ()
-    return (Gap("delivery", Availability.UNKNOWN, "a delivery that was given up counts as delivered"),)
 
 
 def _status_reason(fold: TaskFold, status: TaskStatus) -> str:
@@ -183,11 +178,12 @@ def _status_reason(fold: TaskFold, status: TaskStatus) -> str:
     return fold.reason if fold.is_terminal else ""
 
 
-def _delivery(fold: TaskFold, webhooks: Sequence[PushRow]) -> DeliveryState:
-    if not webhooks:
+def _delivery(fold: TaskFold, around: _Surroundings) -> DeliveryState:
+    if not around.webhooks:
         return DeliveryState.NOT_APPLICABLE
-    is_delivered = all(row.done or row.cursor >= fold.sequence for row in webhooks)
-    return DeliveryState.DELIVERED if is_delivered else DeliveryState.PENDING
+    if not all(row.done or row.cursor >= fold.sequence for row in around.webhooks):
+        return DeliveryState.PENDING
+    return DeliveryState.FAILED if around.failures else DeliveryState.DELIVERED
 
 
 def _attempts(fold: TaskFold, status: TaskStatus) -> tuple[TaskAttempt, ...]:

@@ -1,5 +1,6 @@
 """Webhooks as records: the receivers of a task's events, with their positions."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 from protolink_grpc.errors import TaskNotFoundError
@@ -42,8 +43,37 @@ WEBHOOKS = Kind(
 )
 
 
+@dataclass(frozen=True, slots=True)
+class WebhookFailure:
+    """The notifications of a webhook that were given up: not accepted in time, or refused for good.
+
+    Args:
+        sequence: Sequence of the event of the first one.
+        create_micros: When the first one was given up.
+        error: Cause of the latest one: the status of the response, or the error of the connection. Contains nothing of the request.
+    """
+
+    agent_name: str
+    task_id: str
+    config_id: str
+    sequence: int
+    create_micros: int
+    error: str
+
+
+WEBHOOK_FAILURES = Kind(
+    WebhookFailure,
+    name="webhook_failures",
+    key=("agent_name", "task_id", "config_id"),
+    task="task_id",
+    home=lambda task: (task.agent_name,),
+    merge=lambda before, latest: replace(before, error=latest.error),
+)
+
+
 def put_webhook(records: Records, row: PushRow) -> PushRow:
-    """Store a row. If one with the same agent, task and config id exists, its body is replaced, and its worker set if it has none.
+    """Store a row. If one with the same agent, task and config id exists, its body is replaced, its worker set if it has none, and
+    its failure deleted.
 
     Returns:
         The stored row.
@@ -51,24 +81,42 @@ def put_webhook(records: Records, row: PushRow) -> PushRow:
     Raises:
         TaskNotFoundError: The task is not in the store.
     """
-    existing = records.get(WEBHOOKS, row.agent_name, row.task_id, row.config_id)
+    key = (row.agent_name, row.task_id, row.config_id)
+    existing = records.get(WEBHOOKS, *key)
+    records.delete(WEBHOOK_FAILURES, *key)
     return _put(
         records, row if existing is None else replace(existing, body=row.body, worker=existing.worker or row.worker)
     )
 
 
-def advance_webhook(records: Records, row: PushRow, worker: str, cursor: int, *, done: bool = False) -> PushRow | None:
+def advance_webhook(
+    records: Records,
+    row: PushRow,
+    worker: str,
+    cursor: int,
+    *,
+    done: bool = False,
+    failure: WebhookFailure | None = None,
+    is_complete: bool = False,
+) -> PushRow | None:
     """Move the cursor of a row of this worker forward.
 
     Args:
         done: No notifications follow, although the task may continue.
+        failure: The notification that is passed was given up.
+        is_complete: The accepted notification contains everything before it, so earlier failures are deleted.
 
     Returns:
         The changed row, or None if it does not exist or belongs to another worker.
     """
-    existing = records.get(WEBHOOKS, row.agent_name, row.task_id, row.config_id)
+    key = (row.agent_name, row.task_id, row.config_id)
+    existing = records.get(WEBHOOKS, *key)
     if existing is None or existing.worker != worker:
         return None
+    if failure is not None:
+        records.put(WEBHOOK_FAILURES, failure)
+    elif is_complete:
+        records.delete(WEBHOOK_FAILURES, *key)
     return _put(records, replace(existing, cursor=max(existing.cursor, cursor), done=existing.done or done))
 
 
@@ -88,6 +136,18 @@ def webhooks_of(
 ) -> list[PushRow]:
     """Return the rows of a task, oldest first, at most `limit`. `after` is the creation time and config id of the last one read."""
     return records.select(WEBHOOKS, {"agent_name": agent_name, "task_id": task_id}, after=after, limit=limit)
+
+
+def failures_of(records: Records, rows: Iterable[PushRow]) -> list[WebhookFailure]:
+    """Return the failures of these webhooks."""
+    found = (records.get(WEBHOOK_FAILURES, row.agent_name, row.task_id, row.config_id) for row in rows)
+    return [failure for failure in found if failure is not None]
+
+
+def delete_webhook(records: Records, agent_name: str, task_id: str, config_id: str) -> bool:
+    """Delete a row and its failure. Returns whether the row existed."""
+    records.delete(WEBHOOK_FAILURES, agent_name, task_id, config_id)
+    return records.delete(WEBHOOKS, agent_name, task_id, config_id) > 0
 
 
 class WebhookRows:
@@ -130,9 +190,7 @@ class WebhookRows:
 
     async def delete(self, task_id: str, config_id: str) -> bool:
         """Delete a row. Returns whether it existed."""
-        return (
-            await self._store.change(lambda records: records.delete(WEBHOOKS, self._agent_name, task_id, config_id)) > 0
-        )
+        return await self._store.change(lambda records: delete_webhook(records, self._agent_name, task_id, config_id))
 
     async def wait_event(self, task_id: str, after: int) -> None:
         """Wait until the task's log has a sequence > `after`. May return early.
@@ -144,10 +202,22 @@ class WebhookRows:
         if await self._store.head(task_id) is None:
             raise _not_found_error(task_id)
 
-    async def advance(self, row: PushRow, cursor: int, *, done: bool = False) -> PushRow | None:
+    async def advance(
+        self,
+        row: PushRow,
+        cursor: int,
+        *,
+        done: bool = False,
+        failure: WebhookFailure | None = None,
+        is_complete: bool = False,
+    ) -> PushRow | None:
         """See `advance_webhook`; for rows of this process."""
         worker = self._store.worker
-        return await self._store.change(lambda records: advance_webhook(records, row, worker, cursor, done=done))
+        return await self._store.change(
+            lambda records: advance_webhook(
+                records, row, worker, cursor, done=done, failure=failure, is_complete=is_complete
+            )
+        )
 
     async def claim(self) -> list[PushRow]:
         """Claim the unfinished rows whose process has ended, oldest first."""

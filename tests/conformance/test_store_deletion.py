@@ -25,7 +25,14 @@ from protolink_grpc.storage.records import Put, Records
 from protolink_grpc.storage.session_log import Opening, SessionAppend, SessionLog
 from protolink_grpc.storage.session_rows import ENDED_TURNS, ENTRIES, HEADS, OPEN_TURNS, THREADS, owner_of
 from protolink_grpc.storage.sqlite.log import KINDS
-from protolink_grpc.storage.webhooks import WEBHOOKS, PushRow, WebhookRows, put_webhook
+from protolink_grpc.storage.webhooks import (
+    WEBHOOK_FAILURES,
+    WEBHOOKS,
+    PushRow,
+    WebhookFailure,
+    WebhookRows,
+    put_webhook,
+)
 
 PATIENCE_S = 20.0
 """How long something that must happen may take; far more than it needs on a busy machine."""
@@ -60,6 +67,8 @@ async def put_tasks(store: TaskStore, *task_ids: str, **known: Any) -> None:
         await store.append(append)
         hook = PushRow(append.head.agent_name, append.head.principal, task_id, "hook", b"body", 0, 1_000)
         await store.change(lambda records, hook=hook: put_webhook(records, hook))
+        failure = WebhookFailure(hook.agent_name, task_id, "hook", 1, 1_000, "HTTP 410")
+        await store.change(lambda records, failure=failure: records.put(WEBHOOK_FAILURES, failure))
 
 
 async def traces(store: TaskStore, task_id: str, agent: str = "agent", principal: str = "ada") -> set[str]:
@@ -76,6 +85,7 @@ async def traces(store: TaskStore, task_id: str, agent: str = "agent", principal
         return {
             "approval": records.get(APPROVALS, agent, f"approval of {task_id}"),
             "webhook": records.select(WEBHOOKS, {"agent_name": agent, "task_id": task_id}),
+            "webhook failure": records.get(WEBHOOK_FAILURES, agent, task_id, "hook"),
             "entry": [e for h in heads for e in records.select(ENTRIES, {"session": h.number, "task_id": task_id})],
             "turn": [
                 e
@@ -89,7 +99,7 @@ async def traces(store: TaskStore, task_id: str, agent: str = "agent", principal
     return {name for name, value in found.items() if value}
 
 
-ALL = {"head", "log", "request", "approval", "webhook", "entry", "turn"}
+ALL = {"head", "log", "request", "approval", "webhook", "webhook failure", "entry", "turn"}
 
 
 async def test_a_deletion_leaves_nothing_of_its_tasks_and_all_of_the_others(opened: TaskStore) -> None:

@@ -2,9 +2,10 @@
 
 import asyncio
 import random
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -38,7 +39,16 @@ from protolink_grpc.storage.port import (
 )
 from protolink_grpc.storage.records import Page, Put, Records, Revisions
 from protolink_grpc.storage.sqlite.store import SQLiteStore
-from protolink_grpc.storage.webhooks import WEBHOOKS, PushRow, advance_webhook, put_webhook, webhooks_of
+from protolink_grpc.storage.webhooks import (
+    WEBHOOKS,
+    PushRow,
+    WebhookFailure,
+    advance_webhook,
+    delete_webhook,
+    failures_of,
+    put_webhook,
+    webhooks_of,
+)
 
 PATIENCE_S = 20.0
 """How long something that must happen may take; far more than it needs on a busy machine."""
@@ -129,8 +139,8 @@ async def put(store: TaskStore, row: PushRow) -> PushRow:
     return await store.change(lambda records: put_webhook(records, row))
 
 
-async def advance(store: TaskStore, row: PushRow, cursor: int) -> PushRow | None:
-    return await store.change(lambda records: advance_webhook(records, row, store.worker, cursor))
+async def advance(store: TaskStore, row: PushRow, cursor: int, **known: Any) -> PushRow | None:
+    return await store.change(lambda records: advance_webhook(records, row, store.worker, cursor, **known))
 
 
 async def delete(store: TaskStore, *key: str) -> bool:
@@ -945,6 +955,50 @@ async def test_the_cursor_of_a_push_config_moves_forward_only(opened: TaskStore)
     assert await hook_of(opened, "agent", "task", "hook") == replace(row, cursor=3)
 
 
+def failure(sequence: int, error: str = "HTTP 500", **known: Any) -> WebhookFailure:
+    return replace(WebhookFailure("agent", "task", "hook", sequence, sequence * 1_000, error), **known)
+
+
+async def failures(store: TaskStore, *rows: PushRow) -> list[WebhookFailure]:
+    return await store.view(lambda records: failures_of(records, rows or [pushed()]))
+
+
+async def test_notifications_that_were_given_up_are_kept_with_the_first_event_and_the_latest_error(
+    opened: TaskStore,
+) -> None:
+    await opened.append(addition("task", b"one", b"two", b"three", b"four"))
+    row = await put(opened, pushed(worker=opened.worker))
+    await put(opened, pushed("other", worker=opened.worker))
+    await advance(opened, row, 1)
+    assert await failures(opened) == []
+    await advance(opened, row, 2, failure=failure(2))
+    assert await advance(opened, row, 3, failure=failure(3, "HTTP 410")) == replace(row, cursor=3)
+    await advance(opened, row, 4)
+    assert await failures(opened, row, pushed("other")) == [failure(2, "HTTP 410")]
+
+
+async def test_a_failure_ends_with_a_complete_notification_a_replacement_and_a_deletion(opened: TaskStore) -> None:
+    await opened.append(addition("task", b"one", b"two"))
+    row = await put(opened, pushed(worker=opened.worker))
+    ends: list[Callable[[], Awaitable[Any]]] = [
+        lambda: advance(opened, row, 2, is_complete=True),
+        lambda: put(opened, pushed(body=b"new")),
+        lambda: opened.change(lambda records: delete_webhook(records, "agent", "task", "hook")),
+    ]
+    for end in ends:
+        await advance(opened, row, 1, failure=failure(1))
+        assert await failures(opened) == [failure(1)]
+        await end()
+        assert await failures(opened) == []
+
+
+async def test_who_is_not_its_worker_records_no_failure(opened: TaskStore) -> None:
+    await opened.append(addition("task", b"one"))
+    row = await put(opened, pushed(worker="another"))
+    assert await advance(opened, row, 1, failure=failure(1)) is None
+    assert await failures(opened) == []
+
+
 @pytest.mark.parametrize("worker", ["", "another"])
 async def test_who_is_not_its_worker_does_not_move_the_cursor(opened: TaskStore, worker: str) -> None:
     await opened.append(addition("task", b"one", b"two"))
@@ -1022,6 +1076,8 @@ async def test_memory_forgets_the_push_configs_of_the_tasks_that_it_forgets() ->
     await ended(store, "old")
     await put(store, pushed("undone", "old"))
     await put(store, pushed("done", "old", cursor=2))
+    await put(store, pushed("failed", "old", worker=store.worker))
+    await advance(store, pushed("failed", "old"), 1, failure=failure(1, task_id="old", config_id="failed"))
     await ended(store, "new")
     await ended(store, "newer")
     assert await hooks_of(store, "agent", "old") == []

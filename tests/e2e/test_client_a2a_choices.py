@@ -1,8 +1,9 @@
 """What a client asks of A2A by name: webhooks, at our own agents and at those of other systems, and a binding."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,16 +17,20 @@ from protolink_grpc import (
     A2AOptions,
     Agent,
     AgentClient,
+    DeliveryState,
     InvalidArgumentError,
     Message,
     PushConfig,
     PushNotSupportedError,
     PushOptions,
+    SQLiteStore,
     Task,
     TaskNotFoundError,
+    TaskSnapshot,
     TaskState,
 )
 from protolink_grpc.errors import UnimplementedError
+from protolink_grpc.storage.port import TaskStore
 
 PATIENCE_S = 20.0
 """How long a test waits for what must happen; far more than it takes."""
@@ -40,20 +45,21 @@ class Asking(Agent):
         return task.complete("that one")
 
 
-def asking(**a2a: Any) -> Asking:
-    options = A2AOptions(push=PushOptions(allow=("private",)), **a2a)
-    return Asking(name="asking", url="grpc://127.0.0.1:0", http="127.0.0.1:0", a2a=options)
+def asking(store: TaskStore | None = None, push: PushOptions | None = None, **a2a: Any) -> Asking:
+    options = A2AOptions(push=push or PushOptions(allow=("private",)), **a2a)
+    return Asking(name="asking", url="grpc://127.0.0.1:0", http="127.0.0.1:0", a2a=options, store=store)
 
 
 @asynccontextmanager
-async def hook() -> AsyncIterator[tuple[str, "asyncio.Queue[dict[str, str]]"]]:
-    """A receiver of notifications, and the headers of what it gets."""
+async def hook(statuses: Sequence[int] = ()) -> AsyncIterator[tuple[str, "asyncio.Queue[dict[str, str]]"]]:
+    """A receiver of notifications that answers with these statuses, then with 200, and the headers of what it gets."""
     posts: asyncio.Queue[dict[str, str]] = asyncio.Queue()
+    answers = list(statuses)
 
     async def take(request: Request) -> Response:
         await request.body()
         posts.put_nowait(dict(request.headers))
-        return Response(status_code=200)
+        return Response(status_code=answers.pop(0) if answers else 200)
 
     bound, port = listening()
     async with serving(Starlette(routes=[Route("/hook", take, methods=["POST"])]), bound):
@@ -143,6 +149,61 @@ async def test_webhooks_of_another_systems_agent(binding: str, version: str) -> 
         assert [each.id for each in await client.list_push_configs(server.url, asked.id)] == ["mine"]
         await client.delete_push_config(server.url, asked.id, "mine")
         assert await client.list_push_configs(server.url, asked.id) == []
+
+
+# -- deliveries that are given up ----------------------------------------------------------------------------------------------
+
+
+async def delivery(client: AgentClient, task_id: str, state: DeliveryState) -> TaskSnapshot:
+    """The snapshot of a task once its delivery has this state."""
+    async with asyncio.timeout(PATIENCE_S):
+        while (found := await client.tasks.get(task_id)).delivery is not state:
+            await asyncio.sleep(0.01)  # no event tells that a delivery was given up
+    return found
+
+
+async def failed(agent: Asking, url: str) -> str:
+    """A task of which a notification was given up."""
+    client = AgentClient(url=agent.card.url)
+    asked = await client.send_task(None, Task.create("choose", session_id="trip"))
+    assert (await client.tasks.get(asked.id)).delivery is DeliveryState.NOT_APPLICABLE
+    await client.set_push_config(None, asked.id, PushConfig(url, id="mine", token="sesame"))
+    await client.send_task(None, asked.add_message(Message.user("the red one")))
+    found = await delivery(client, asked.id, DeliveryState.FAILED)
+    assert found.gaps == ()
+    return asked.id
+
+
+@pytest.mark.parametrize(
+    ("status", "give_up_s", "cause"), [(410, 3600.0, "HTTP 410"), (500, 0.0, "HTTP 500")], ids=["refused", "exhausted"]
+)
+async def test_a_delivery_that_was_given_up_is_failed_also_after_a_restart_until_its_webhook_is_deleted(
+    status: int, give_up_s: float, cause: str, tmp_path: Path
+) -> None:
+    push = PushOptions(allow=("private",), give_up_s=give_up_s)
+    async with hook([status] * 100) as (url, _):
+        async with asking(SQLiteStore(tmp_path / "tasks.db"), push) as agent:
+            task_id = await failed(agent, url + "?key=sesame")
+        async with asking(SQLiteStore(tmp_path / "tasks.db"), push) as agent:
+            client = AgentClient(url=agent.card.url)
+            found = await client.tasks.get(task_id)
+            assert (found.delivery, found.gaps) == (DeliveryState.FAILED, ())
+            [listed] = (await client.tasks.list()).snapshots
+            assert listed.delivery is DeliveryState.FAILED
+            await client.delete_push_config(None, task_id, "mine")
+            assert (await client.tasks.get(task_id)).delivery is DeliveryState.NOT_APPLICABLE
+            await client.sessions.delete("trip")
+            with pytest.raises(TaskNotFoundError):
+                await client.tasks.get(task_id)
+
+
+async def test_later_events_are_delivered_and_the_delivery_stays_failed() -> None:
+    async with hook([410]) as (url, posts), asking() as agent:
+        client = AgentClient(url=agent.card.url)
+        task_id = await failed(agent, url)
+        assert posts.qsize() > 1  # the first one was refused, and all others were accepted
+        await client.set_push_config(None, task_id, PushConfig(url, id="mine"))
+        assert (await client.tasks.get(task_id)).delivery is DeliveryState.DELIVERED  # a replaced webhook begins anew
 
 
 # -- bindings on request -----------------------------------------------------------------------------------------------------

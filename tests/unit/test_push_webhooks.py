@@ -33,7 +33,7 @@ from protolink_grpc.storage.memory import MemoryStore
 from protolink_grpc.storage.port import Append, TaskHead, TaskStore
 from protolink_grpc.storage.records import Records
 from protolink_grpc.storage.sqlite.store import SQLiteStore
-from protolink_grpc.storage.webhooks import WEBHOOKS, PushRow, webhooks_of
+from protolink_grpc.storage.webhooks import WEBHOOKS, PushRow, WebhookFailure, failures_of, webhooks_of
 
 PATIENCE_S = 20.0
 """How long something that must happen may take; far more than it needs on a busy machine."""
@@ -190,6 +190,11 @@ class Scene:
         row = await self.store.view(lambda records: records.get(WEBHOOKS, "agent", task_id, config_id))
         assert row is not None
         return row
+
+    async def failure(self) -> WebhookFailure | None:
+        """The failure of the webhook `hook`."""
+        row = await self.row("hook")
+        return next(iter(await self.store.view(lambda records: failures_of(records, [row]))), None)
 
 
 @pytest.fixture
@@ -510,6 +515,29 @@ async def test_a_receiver_that_is_gone_is_asked_once_for_each_notification(scene
         await scene.receiver.has("three")
         assert await webhooks.get("ada", "task", "hook") is not None
     assert scene.time.slept == []
+
+
+@pytest.mark.parametrize(("version", "remains"), [(V1, True), (V03, False)])
+async def test_what_was_given_up_is_recorded_until_the_receiver_has_the_whole_task(
+    scene: Scene, version: str, remains: bool
+) -> None:
+    scene.receiver.answers[URL] = [NO, NO, PostResult(False, "HTTP 410", gone=True)]
+    await scene.happens("one", "two", "three|three")
+    async with running(scene.webhooks(first_s=1.0, give_up_s=1.0)) as webhooks:
+        await webhooks.add("ada", hook(), 1, version)
+        await scene.receiver.until(lambda: len(scene.receiver.attempts) == 4)
+        while (await scene.row("hook")).cursor < 3:
+            await asyncio.sleep(0)
+        found = await scene.failure()
+        if not remains:
+            assert found is None
+            return
+        assert found is not None
+        assert (found.task_id, found.config_id, found.sequence, found.error) == ("task", "hook", 2, "HTTP 410")
+    async with running(scene.webhooks()):
+        await scene.happens("four")
+        await scene.receiver.has("three", "four")
+        assert await scene.failure() == found
 
 
 async def test_a_reading_that_fails_is_repeated_and_nothing_is_lost(scene: Scene) -> None:

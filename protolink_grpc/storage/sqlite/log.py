@@ -27,7 +27,7 @@ from protolink_grpc.storage.records import Kind, Records, put_all
 from protolink_grpc.storage.session_rows import KINDS as SESSION_KINDS
 from protolink_grpc.storage.sqlite.file import Schema
 from protolink_grpc.storage.sqlite.records import DROPPED, SCOPES, SQLiteRecords, tables_of
-from protolink_grpc.storage.webhooks import WEBHOOKS
+from protolink_grpc.storage.webhooks import WEBHOOK_FAILURES, WEBHOOKS
 
 MIGRATIONS = (
     None,  # logs of protolink.v1, whose events had other numbers
@@ -58,7 +58,7 @@ MIGRATIONS = (
 """Forward steps; entry i migrates a file from version i to i + 1. Released entries are never edited. None means that
 older files are not supported any more; a new file starts after it."""
 
-KINDS: tuple[Kind[Any], ...] = (APPROVALS, WEBHOOKS, LINKS, HELD_TASKS, HELD_COUNTS, *SESSION_KINDS)
+KINDS: tuple[Kind[Any], ...] = (APPROVALS, WEBHOOKS, WEBHOOK_FAILURES, LINKS, HELD_TASKS, HELD_COUNTS, *SESSION_KINDS)
 
 SCHEMA = Schema(MIGRATIONS, tables=tables_of(*KINDS) | DROPPED)
 
