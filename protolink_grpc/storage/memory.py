@@ -85,6 +85,7 @@ class MemoryStore:
     @checks_arguments
     def __init__(self, *, max_tasks: int = 50_000, max_bytes: int = 256 << 20) -> None:
         self.worker = ""
+        self.runtime_id = ""
         self.listeners: list[ForeignListener] = []
         self._max_tasks = max_tasks
         self._max_bytes = max_bytes
@@ -100,6 +101,7 @@ class MemoryStore:
 
     async def open(self) -> None:
         self.worker = self.worker or new_uuid()
+        self.runtime_id = self.runtime_id or new_uuid()
 
     async def close(self) -> None:
         self._waiters.wake_all()

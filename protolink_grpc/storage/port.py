@@ -158,6 +158,9 @@ class LogStore(Protocol):
     worker: str
     """Id of this opened store among all that share the data; empty before `open`."""
 
+    runtime_id: str
+    """Id of the installation: random, made with the data, and the same for all stores that share them; empty before `open`."""
+
     listeners: "list[ForeignListener]"
     """Notified if another process appends to a task that runs here. Only used by shared stores."""
 

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import pytest
 from hypothesis import given
@@ -105,6 +106,21 @@ async def settle(store: TaskStore) -> None:
     for _ in range(3):
         await asyncio.sleep(0)
         await store.head("nobody")
+
+
+async def test_the_runtime_id_belongs_to_the_data(store: TaskStore, tmp_path: Path) -> None:
+    assert store.runtime_id == ""
+    found = list[str]()
+    for _ in range(2):
+        await store.open()
+        found.append(store.runtime_id)
+        await store.close()
+    assert found == [str(UUID(found[0]))] * 2
+    sharing = SQLiteStore(tmp_path / "tasks.db") if isinstance(store, SQLiteStore) else store
+    for other, is_same in ((sharing, True), (SQLiteStore(tmp_path / "other.db"), False), (MemoryStore(), False)):
+        await other.open()
+        assert (other.runtime_id == found[0]) is is_same
+        await other.close()
 
 
 # -- what the runtime asks of records -----------------------------------------------------------------------------------

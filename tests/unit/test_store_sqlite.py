@@ -6,11 +6,12 @@ import sqlite3
 import stat
 import threading
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from uuid import UUID
 
 import pytest
 
@@ -366,6 +367,20 @@ def test_a_table_that_is_declared_later_is_added_and_one_that_has_changed_is_ref
         connect(path, replace(SCHEMA, tables=notes))
 
 
+async def test_a_file_from_before_runtime_ids_gets_one(path: Path) -> None:
+    connect(path, SCHEMA).close()
+    with closing(sqlite3.connect(path)) as db:
+        db.executescript("DROP TABLE installation; DELETE FROM declared_tables WHERE name = 'installation'")
+    found = list[str]()
+    for _ in range(2):
+        store = SQLiteStore(path)
+        await store.open()
+        found.append(store.runtime_id)
+        await store.close()
+    assert found[0] == found[1]
+    assert UUID(found[0]).version == 4
+
+
 def test_a_migration_that_fails_leaves_the_file_as_it_was(path: Path) -> None:
     connect(path, SCHEMA).close()
     with pytest.raises(StoreError):
@@ -380,15 +395,15 @@ async def test_many_may_open_a_new_file_at_the_same_moment(tmp_path: Path) -> No
         path = tmp_path / f"{attempt}.db"
         starting = threading.Barrier(4)
 
-        def begin(path: Path = path, starting: threading.Barrier = starting) -> str:
+        def begin(path: Path = path, starting: threading.Barrier = starting) -> tuple[str, str]:
             starting.wait(PATIENCE_S)
             db = connect(path, SCHEMA)
-            mode = str(db.execute("PRAGMA journal_mode").fetchone()[0])
+            mode, runtime_id = (str(db.execute(sql).fetchone()[0]) for sql in ("PRAGMA journal_mode", log.RUNTIME_ID))
             db.close()
-            return mode
+            return mode, runtime_id
 
-        modes = await asyncio.gather(*[asyncio.to_thread(begin) for _ in range(4)])
-        assert modes == ["wal"] * 4
+        found = await asyncio.gather(*[asyncio.to_thread(begin) for _ in range(4)])
+        assert found == [("wal", found[0][1])] * 4
 
 
 def before_its_journal(path: Path) -> sqlite3.Connection:

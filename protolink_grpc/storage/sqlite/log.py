@@ -60,7 +60,21 @@ older files are not supported any more; a new file starts after it."""
 
 KINDS: tuple[Kind[Any], ...] = (APPROVALS, WEBHOOKS, WEBHOOK_FAILURES, LINKS, HELD_TASKS, HELD_COUNTS, *SESSION_KINDS)
 
-SCHEMA = Schema(MIGRATIONS, tables=tables_of(*KINDS) | DROPPED)
+# A random UUID (RFC 9562, version 4). It is made here, in the transaction that creates the table: processes that create or migrate
+# the same file at the same time read the same one.
+_NEW_UUID = (
+    "lower(hex(randomblob(4)) || '-' || hex(randomblob(2)) || '-4' || substr(hex(randomblob(2)), 2) || '-' || "
+    "substr('89AB', 1 + (random() & 3), 1) || substr(hex(randomblob(2)), 2) || '-' || hex(randomblob(6)))"
+)
+_INSTALLATION = {
+    "installation": "CREATE TABLE installation(runtime_id TEXT NOT NULL) STRICT; INSERT INTO installation SELECT "
+    + _NEW_UUID
+}
+"""A table with one row about the file as a whole."""
+
+RUNTIME_ID = "SELECT runtime_id FROM installation"
+
+SCHEMA = Schema(MIGRATIONS, tables=tables_of(*KINDS) | DROPPED | _INSTALLATION)
 
 ROW_BYTES = 1 << 18
 """Events of one append share a row of up to this many bytes, because a row costs as much as several events."""

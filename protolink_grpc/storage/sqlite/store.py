@@ -66,6 +66,7 @@ class SQLiteStore:
     def __init__(self, path: str | os.PathLike[str], *, request_ttl_s: float = 7 * 86_400) -> None:
         self.path = Path(path)
         self.worker = ""
+        self.runtime_id = ""
         self.listeners: list[ForeignListener] = []
         self._request_ttl_micros = int(max(request_ttl_s, 86_400) * 1_000_000)
         self._engine = Engine(self.path, tables.SCHEMA, name="plgrpc-store")
@@ -97,6 +98,11 @@ class SQLiteStore:
             return
         self._loop = asyncio.get_running_loop()
         await self._engine.open()
+        try:
+            ((self.runtime_id,),) = await self._rows(tables.RUNTIME_ID)
+        except BaseException:  # a caller that gets an error does not close the store
+            await self._engine.close()
+            raise
         self.worker = new_uuid()
 
     async def close(self) -> None:
