@@ -401,7 +401,8 @@ def find_changes(
     made: list[Fact] = [TaskArtifactUpdated(copy_artifact(each)) for each in new]
     last_is_artifact = bool(spoken and made) and isinstance(task.get_last_item(), Artifact)
     facts = spoken + made if last_is_artifact else made + spoken
-    free = own_metadata(stored_metadata(task))
+    stored = stored_metadata(task)
+    free = own_metadata(stored) if stored else {}
     is_given = given is not None and given.task is task
     metadata = _patch(fold.metadata, free, removing=is_given)
     if is_given and given is not None and given.metadata is not fold.metadata:

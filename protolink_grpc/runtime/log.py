@@ -5,10 +5,8 @@ checked against the lifecycle and written to the store. Only after the commit it
 observers, so that no reader sees an event which could still be lost.
 """
 
-import asyncio
-from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -23,8 +21,8 @@ from protolink_grpc.errors import (
     TaskNotFoundError,
 )
 from protolink_grpc.logs import get_logger
-from protolink_grpc.models.action import Approval, ApprovalDecision, ApprovalState
-from protolink_grpc.models.clock import Clock, iso_from_micros
+from protolink_grpc.models.action import ApprovalDecision
+from protolink_grpc.models.clock import Clock
 from protolink_grpc.models.events import (
     TYPES,
     ActionRequested,
@@ -47,67 +45,16 @@ from protolink_grpc.models.events import (
 from protolink_grpc.models.fold import AFFECTING, TaskFold
 from protolink_grpc.models.lifecycle import INTERRUPTED, TERMINAL, TRANSITIONS, TaskState
 from protolink_grpc.models.task_control import LinkKind
+from protolink_grpc.runtime.append_lock import AppendLock
 from protolink_grpc.storage import links
-from protolink_grpc.storage.approvals import APPROVALS, ApprovalRow
+from protolink_grpc.storage.approvals import APPROVALS, approval_rows
 from protolink_grpc.storage.port import HELD, Append, RequestRecord, TaskHead, TaskStore
 from protolink_grpc.storage.records import Put, Records
 from protolink_grpc.storage.session_log import BESIDE_OTHERS, QueuedChange, SessionAppend
 from protolink_grpc.storage.session_rows import OpenTurn, owner_of
-from protolink_grpc.wire.actions import approval_to_pb
 from protolink_grpc.wire.events import EventEncoder, encode_envelope, replay
 
 log = get_logger(__name__)
-
-
-class AppendLock:
-    """A fair lock (first come, first served). Used as
-
-        if not lock.try_acquire():
-            await lock.acquire()
-        try:
-            ...
-        finally:
-            lock.release()
-
-    `try_acquire` is not a coroutine, so a free lock is taken in a sixth of the time of `async with asyncio.Lock()`.
-    """
-
-    __slots__ = ("_is_held", "_waiters")
-
-    def __init__(self) -> None:
-        self._is_held = False
-        self._waiters: deque[asyncio.Future[None]] | None = None
-
-    def try_acquire(self) -> bool:
-        """Take the lock if it is free. Returns whether it was taken."""
-        if self._is_held:
-            return False
-        self._is_held = True
-        return True
-
-    async def acquire(self) -> None:
-        """Wait for the lock and take it. A canceled wait passes the lock on to the next waiter."""
-        if self.try_acquire():
-            return
-        if self._waiters is None:
-            self._waiters = deque()
-        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiters.append(waiter)
-        try:
-            await waiter
-        except asyncio.CancelledError:
-            if not waiter.cancelled():
-                self.release()  # the lock was handed over before the cancellation arrived
-            raise
-
-    def release(self) -> None:
-        """Hand the lock to the task that has waited longest, or free it."""
-        while self._waiters:
-            waiter = self._waiters.popleft()
-            if not waiter.done():
-                waiter.set_result(None)
-                return
-        self._is_held = False
 
 
 Fact = Payload | RunEvent
@@ -623,61 +570,6 @@ def _retried(state: TaskState) -> TaskState:
     if state not in TERMINAL:
         raise InvalidTransitionError(f"the task is {state}, and only an ended one can be retried", current=str(state))
     return TaskState.SUBMITTED
-
-
-def _record_of(required: ApprovalRequired, task_id: str, run_id: str, micros: int) -> bytes:
-    """Return the encoded approval with its whole action. The log only has a reference to the action."""
-    asked = required.request
-    request = replace(asked, task_id=task_id, run_id=asked.run_id or run_id, created_at=iso_from_micros(micros))
-    return approval_to_pb(Approval(request, fingerprint=required.etag)).SerializeToString()
-
-
-def approval_rows(
-    fold: TaskFold, agent_name: str, payloads: Sequence[Payload | dict[str, Any]], micros: int, run_id: str = ""
-) -> list[ApprovalRow]:
-    """Return the rows of the approvals that the payloads, appended at `micros`, request, answer or withdraw.
-
-    Raises:
-        InvalidTransitionError: A payload answers an approval that is not pending.
-        InvalidArgumentError: A request has no id, or the id of an earlier request.
-    """
-    asked, rows, sequence = dict(fold.asked), dict[str, ApprovalRow](), fold.sequence
-    records: dict[str, bytes] = {}
-
-    def put(request_id: str, state: ApprovalState, answered: int) -> None:
-        ask, since = asked[request_id]
-        rows[request_id] = ApprovalRow(
-            request_id,
-            agent_name,
-            fold.principal,
-            fold.task_id,
-            state,
-            since,
-            ask,
-            answered,
-            record=records.get(request_id, b""),
-        )
-
-    for payload in payloads:
-        sequence += 1
-        match payload:
-            case ApprovalRequired(request=request):
-                if not request.request_id.strip() or request.request_id in {*asked, *rows, *fold.decided}:
-                    raise InvalidArgumentError("must be new and not empty", field="request.request_id")
-                asked[request.request_id] = (sequence, micros)
-                records[request.request_id] = _record_of(payload, fold.task_id, run_id, micros)
-                put(request.request_id, ApprovalState.PENDING, 0)
-            case ApprovalDecided(decision=decision):
-                if decision.request_id not in asked:
-                    raise InvalidTransitionError(
-                        f"no approval {decision.request_id} waits for an answer", approval_id=decision.request_id
-                    )
-                put(decision.request_id, decision.state, sequence)
-                del asked[decision.request_id]
-            case TaskStatusChanged(new_state=state) if state in TERMINAL:
-                for request_id in asked:
-                    put(request_id, ApprovalState.WITHDRAWN, sequence)
-    return list(rows.values())
 
 
 _STEERING = frozenset(

@@ -1,10 +1,17 @@
 """Approvals as records: an index of the approvals in the logs, by state."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
-from protolink_grpc.errors import InvalidArgumentError
-from protolink_grpc.models.action import ApprovalState
+from protolink_grpc.errors import InvalidArgumentError, InvalidTransitionError
+from protolink_grpc.models.action import Approval, ApprovalState
+from protolink_grpc.models.clock import iso_from_micros
+from protolink_grpc.models.events import ApprovalDecided, ApprovalRequired, Payload, TaskStatusChanged
+from protolink_grpc.models.fold import TaskFold
+from protolink_grpc.models.lifecycle import TERMINAL
 from protolink_grpc.storage.records import Kind, Page, Records, page_of
+from protolink_grpc.wire.actions import approval_to_pb
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,3 +101,58 @@ def changed_approvals(
     return records.changes(
         APPROVALS, agent_name, after, limit, where={"state": ApprovalState.PENDING}, until=pending_until
     )
+
+
+def _encode_request(required: ApprovalRequired, task_id: str, run_id: str, micros: int) -> bytes:
+    """Return the encoded approval with its whole action. The log only has a reference to the action."""
+    asked = required.request
+    request = replace(asked, task_id=task_id, run_id=asked.run_id or run_id, created_at=iso_from_micros(micros))
+    return approval_to_pb(Approval(request, fingerprint=required.etag)).SerializeToString()
+
+
+def approval_rows(
+    fold: TaskFold, agent_name: str, payloads: Sequence[Payload | dict[str, Any]], micros: int, run_id: str = ""
+) -> list[ApprovalRow]:
+    """Return the rows of the approvals that the payloads, appended at `micros`, request, answer or withdraw.
+
+    Raises:
+        InvalidTransitionError: A payload answers an approval that is not pending.
+        InvalidArgumentError: A request has no id, or the id of an earlier request.
+    """
+    asked, rows, sequence = dict(fold.asked), dict[str, ApprovalRow](), fold.sequence
+    records: dict[str, bytes] = {}
+
+    def put(request_id: str, state: ApprovalState, answered: int) -> None:
+        ask, since = asked[request_id]
+        rows[request_id] = ApprovalRow(
+            request_id,
+            agent_name,
+            fold.principal,
+            fold.task_id,
+            state,
+            since,
+            ask,
+            answered,
+            record=records.get(request_id, b""),
+        )
+
+    for payload in payloads:
+        sequence += 1
+        match payload:
+            case ApprovalRequired(request=request):
+                if not request.request_id.strip() or request.request_id in {*asked, *rows, *fold.decided}:
+                    raise InvalidArgumentError("must be new and not empty", field="request.request_id")
+                asked[request.request_id] = (sequence, micros)
+                records[request.request_id] = _encode_request(payload, fold.task_id, run_id, micros)
+                put(request.request_id, ApprovalState.PENDING, 0)
+            case ApprovalDecided(decision=decision):
+                if decision.request_id not in asked:
+                    raise InvalidTransitionError(
+                        f"no approval {decision.request_id} waits for an answer", approval_id=decision.request_id
+                    )
+                put(decision.request_id, decision.state, sequence)
+                del asked[decision.request_id]
+            case TaskStatusChanged(new_state=state) if state in TERMINAL:
+                for request_id in asked:
+                    put(request_id, ApprovalState.WITHDRAWN, sequence)
+    return list(rows.values())

@@ -13,8 +13,7 @@ from protolink_grpc.models import events as ev
 from protolink_grpc.models.action import Approval, ApprovalState
 from protolink_grpc.models.fold import TaskFold
 from protolink_grpc.models.lifecycle import TERMINAL, TaskState
-from protolink_grpc.runtime.log import approval_rows
-from protolink_grpc.storage.approvals import ApprovalRow
+from protolink_grpc.storage.approvals import ApprovalRow, approval_rows
 
 ACTION = RunAction("tool.call", "book", {"arguments": {"nights": 2}})
 VERDICT = PolicyDecision(PolicyEffect.REQUIRE_APPROVAL, "it costs money")

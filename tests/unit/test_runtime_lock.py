@@ -2,7 +2,7 @@
 
 import asyncio
 
-from protolink_grpc.runtime.log import AppendLock
+from protolink_grpc.runtime.append_lock import AppendLock
 
 
 async def test_a_free_lock_is_taken_at_once_and_a_held_one_is_not() -> None:
