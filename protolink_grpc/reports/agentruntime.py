@@ -7,6 +7,7 @@ tasks. Nothing is stored: the same log always gives the same records.
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, Final
 
 from protolink_grpc.models import events as ev
@@ -17,15 +18,25 @@ from protolink_grpc.models.lifecycle import INTERRUPTED, SETTLED, TERMINAL, Task
 from protolink_grpc.models.session import DEFAULT_THREAD, SessionEvent, SessionItem
 from protolink_grpc.net.trace_context import span_id_of, trace_of
 from protolink_grpc.reports.agentruntime_state import UNKNOWN, Mapped, Record, TaskRecords, run_id_of
-from protolink_grpc.reports.agentruntime_tasks import end_of, records_of
+from protolink_grpc.reports.agentruntime_tasks import LOST, end_of, records_of
+from protolink_grpc.reports.agentruntime_threads import OpenTurn, ThreadRecords
 
 SCHEMA_VERSION: Final = "protolink-grpc-0.1"
 
 PLACES: Final = 64
 """Sequences of each position: no event becomes more records."""
 
-_WITHOUT_STEP: Final = ("session.", "thread.", "turn.", "task.", "queue.")
+_WITHOUT_STEP: Final = ("session.", "thread.", "turn.", "task.", "run.", "queue.", "snapshot.")
 """Families of records that are not an item of a turn."""
+
+_CHANGES_OF_THREADS: Final = (
+    ev.TaskStatusChanged,
+    ev.ApprovalRequired,
+    ev.ApprovalDecided,
+    ev.TaskPaused,
+    ev.TaskResumed,
+)
+"""The events of tasks that can change the status of a thread."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,33 +65,36 @@ class AgentRuntimeView:
         self._tasks: dict[str, TaskRecords] = {}
         self._traces: dict[str, str] = {}
         """The traces of ended tasks that do not follow from their ids."""
-        self._turns: dict[str, ses.TurnSubmitted] = {}  # the open ones
-        self._queues: dict[str, list[str]] = {}  # turns by thread
-        self._submissions: dict[str, int] = {}  # the place of each open turn in the order of submissions
-        self._histories: dict[str, dict[str, int]] = {}
-        """The same of the turns of each thread that have started and were not rolled back."""
+        self._turns: dict[str, OpenTurn] = {}
+        self._threads: dict[str, ThreadRecords] = {}
         self._turn_count = 0
-        self._submitted = 0
 
     def of_session(self, item: SessionItem) -> Iterator[Record]:
         """Convert the next event of a session's stream."""
+        yield from _number(item.position, self._of_item(item))
+
+    def _of_item(self, item: SessionItem) -> Iterator[tuple[_Source, str, Record]]:
         event = item.event
+        ids = {"runtimeId": _runtime_id(self._agent_name), "sessionId": self._session_id}
         if isinstance(event, RunEvent):
-            yield from _number(item.position, self._of_task_event(event))
+            source = _Source(event.event_id, event.timestamp, ids, _refs_of(event))
+            thread_id = self._open(event.task_id).thread_id
+            yield from self._of_task_event(event)
+            found = self._change_status(thread_id) if isinstance(event.payload, _CHANGES_OF_THREADS) else ()
         else:
-            ids = {"runtimeId": _runtime_id(self._agent_name), "sessionId": self._session_id}
             kind = "unknown" if event.payload is None else type(event.payload).__name__
             source = _Source(f"{self._session_id}/{item.position}", event.created_at, ids, {"sourceType": kind})
-            yield from _number(item.position, ((source, *each) for each in self._of_session_event(event)))
+            found = self._of_session_event(event)
+        yield from ((source, *each) for each in found)
 
     def of_task(self, event: RunEvent) -> Iterator[Record]:
         """Convert the next event of a task's log. Live text has no records."""
         if event.sequence is not None:
-            yield from _number(event.sequence, self._of_whole_task(event))
+            yield from _number(event.sequence, self._of_whole_task(event, event.sequence))
 
     # -- A task alone ----------------------------------------------------------------------------------------------------
 
-    def _of_whole_task(self, event: RunEvent) -> Iterator[tuple[_Source, str, Record]]:
+    def _of_whole_task(self, event: RunEvent, sequence: int) -> Iterator[tuple[_Source, str, Record]]:
         """Convert an event, and the turn's begin and end, which are computed from it."""
         source, payload = _source_of(event), event.payload
         turn_id = f"{event.task_id}/turn/{self._turn_count}"
@@ -90,14 +104,15 @@ class AgentRuntimeView:
             self._turn_count += 1
             turn_id = f"{event.task_id}/turn/{self._turn_count}"
             thread_id = payload.thread_id if isinstance(payload, ev.TaskSubmitted) else self._thread_of(event.task_id)
-            begin = ses.TurnSubmitted(turn_id, thread_id or DEFAULT_THREAD, event.task_id, (event.sequence or 1) - 1)
+            begin = ses.TurnSubmitted(turn_id, thread_id or DEFAULT_THREAD, event.task_id, sequence - 1)
             ids = _attempt_ids(self._tasks[event.task_id], event) if event.task_id in self._tasks else {}
-            yield from ((source, kind, ids | more) for kind, more in self._submit(begin))
+            yield from ((source, kind, ids | more) for kind, more in self._submit(OpenTurn(begin, sequence)))
         yield from self._of_task_event(event)
         if isinstance(payload, ev.TaskStatusChanged) and payload.new_state in SETTLED and self._turns:
             end = ses.TurnEnded(turn_id, payload.new_state, payload.reason)
             ids = _attempt_ids(self._tasks.get(event.task_id, TaskRecords()), event)
-            yield from ((source, kind, ids | more) for kind, more in self._end(end))
+            found = (*self._end(end), _snapshot_updated(sequence, "task_snapshot"))
+            yield from ((source, kind, ids | more) for kind, more in found)
 
     def _thread_of(self, task_id: str) -> str:
         known = self._tasks.get(task_id)
@@ -106,10 +121,18 @@ class AgentRuntimeView:
     def _of_task_event(self, event: RunEvent) -> Iterator[tuple[_Source, str, Record]]:
         task = self._open(event.task_id)
         source = _source_of(event)
-        for kind, more in records_of(task, event):
+        for kind, more in chain(records_of(task, event), self._blocked(task, event)):
             yield source, kind, {"threadId": task.thread_id, "turnId": task.turn_id} | _attempt_ids(task, event) | more
-        if event.state in TERMINAL and task.turn_id not in self._turns:
+        if (state := event.state) in TERMINAL and task.turn_id not in self._turns:
+            self._thread(task.thread_id).end_waiting(event.task_id, state)
             self._forget(event.task_id)
+
+    def _blocked(self, task: TaskRecords, event: RunEvent) -> Mapped:
+        """Show that a started draft waits, if tasks of the same session that block it have not ended."""
+        if isinstance(event.payload, ev.TaskStartRequested) and task.blockers:
+            known = {each: self._tasks[each] for each in sorted(task.blockers) if each in self._tasks}
+            if blockers := [each for each, its in known.items() if its.state not in TERMINAL]:
+                yield "task.blocked", {"payload": {"status": "blocked", "blockedBy": blockers}}
 
     def _forget(self, task_id: str) -> None:
         """Drop the state of an ended task, if there are others. A retry begins with a new one, in the same trace."""
@@ -142,37 +165,59 @@ class AgentRuntimeView:
             case ses.TurnMerged(turn_id=turn_id, into_turn_id=into):
                 yield from self._change_queue(into, "merged", None, merged=turn_id)
             case ses.TurnSubmitted() as submitted:
-                yield from self._submit(submitted)
+                yield from self._submit(OpenTurn(submitted, event.position))
+                yield from self._change_status(submitted.thread_id)
             case ses.TurnPromoted(turn_id=turn_id):
                 yield from self._change_queue(turn_id, "promoted", 0)
             case ses.TurnStarted(turn_id=turn_id):
-                self._note_start(turn_id)
-                yield from self._change_queue(turn_id, "started", None)
+                yield from self._start(turn_id)
             case ses.TurnEnded() as ended:
+                turn = self._turns.get(ended.turn_id)
                 yield from self._end(ended)
+                if turn is not None:
+                    yield from self._change_status(turn.submitted.thread_id)
+                yield _snapshot_updated(event.position, "session_snapshot", "thread_read_model")
             case None:
                 yield "plgrpc.session.unknown", {"payload": {}}
 
-    def _submit(self, submitted: ses.TurnSubmitted) -> Mapped:
-        self._turns[submitted.turn_id] = submitted
-        self._submitted += 1
-        self._submissions[submitted.turn_id] = self._submitted
-        task = self._open(submitted.task_id)
-        task.begin_turn(submitted.thread_id, submitted.turn_id)
+    def _thread(self, thread_id: str) -> ThreadRecords:
+        """Return the state of a thread, a new one if necessary."""
+        return self._threads.setdefault(thread_id, ThreadRecords())
+
+    def _change_status(self, thread_id: str) -> Mapped:
+        """Show the status of a thread, if it has changed."""
+        thread = self._thread(thread_id)
+        if thread.has_new_status(self._tasks):
+            payload = {"status": str(thread.status), "activeTurnIds": thread.active}
+            yield "thread.updated", {"threadId": thread_id, "payload": payload}
+
+    def _submit(self, turn: OpenTurn) -> Mapped:
+        submitted = turn.submitted
+        self._turns[submitted.turn_id] = turn
+        self._open(submitted.task_id).begin_turn(submitted.thread_id, submitted.turn_id)
+        thread = self._thread(submitted.thread_id)
+        thread.submit(turn)
         payload = {"status": "queued" if submitted.queued else "accepted", "policy": str(submitted.when_busy)}
         payload["inputRef"] = f"{submitted.task_id}/{submitted.after_sequence + 1}"
         yield "turn.submitted", _ids_of(submitted) | {"payload": payload}
-        if not submitted.queued:
-            self._note_start(submitted.turn_id)
-        else:
-            place = 0 if submitted.first else len(self._queues.get(submitted.thread_id, ()))
+        if submitted.queued:
+            place = 0 if submitted.first else len(thread.queue)
             yield from self._change_queue(submitted.turn_id, "queued", place)
+
+    def _start(self, turn_id: str) -> Mapped:
+        turn = self._turns.get(turn_id)
+        if turn is None:  # a memory store has dropped its submission
+            return
+        thread_id = turn.submitted.thread_id
+        self._thread(thread_id).start(turn)
+        yield from self._change_queue(turn_id, "started", None)
+        yield from self._change_status(thread_id)
 
     def _roll_back(self, rolled_back: ses.ThreadRolledBack) -> Mapped:
         """Take the target and the started turns that were submitted after it out of the history of the thread."""
-        history = self._histories.get(rolled_back.thread_id, {})
+        history = self._thread(rolled_back.thread_id).history
         target = history.get(rolled_back.turn_id)
-        removed = [turn for turn, number in history.items() if target is not None and number >= target]
+        removed = [turn for turn, position in history.items() if target is not None and position >= target]
         payload = {"targetTurnId": rolled_back.turn_id, "reason": rolled_back.reason}
         yield "history.rollback.started", {"threadId": rolled_back.thread_id, "payload": payload}
         for turn in removed:
@@ -180,11 +225,6 @@ class AgentRuntimeView:
         last = max(history, key=history.__getitem__, default="")
         ends = {"removedTurns": removed or [rolled_back.turn_id], "baseline": {"turnId": last} if last else {}}
         yield "history.rollback.completed", {"threadId": rolled_back.thread_id, "payload": payload | ends}
-
-    def _note_start(self, turn_id: str) -> None:
-        """Note a turn that has started, and the order in which the turns of its thread were submitted."""
-        if (turn := self._turns.get(turn_id)) is not None:
-            self._histories.setdefault(turn.thread_id, {})[turn_id] = self._submissions[turn_id]
 
     def _change_queue(self, turn_id: str, state: str, place: int | None, *, merged: str = "") -> Mapped:
         """Put a turn at a place of its thread's queue, or remove it if there is no place.
@@ -195,34 +235,44 @@ class AgentRuntimeView:
         turn = self._turns.get(turn_id)
         if turn is None:  # a memory store has dropped its submission
             return
-        queue = self._queues.setdefault(turn.thread_id, [])
+        submitted = turn.submitted
+        queue = self._thread(submitted.thread_id).queue
         if turn_id in queue and not merged:
             queue.remove(turn_id)
         if place is not None:
             queue.insert(place, turn_id)
-        payload = {"queuedTurnId": turn_id, "state": state, "policy": str(turn.when_busy), "order": list(queue)}
+        payload = {"queuedTurnId": turn_id, "state": state, "policy": str(submitted.when_busy), "order": list(queue)}
         if merged:
             payload["mergedTurnId"] = merged
-        yield "queue.changed", _ids_of(turn) | {"queueId": turn_id, "payload": payload}
+        yield "queue.changed", _ids_of(submitted) | {"queueId": turn_id, "payload": payload}
 
     def _end(self, ended: ses.TurnEnded) -> Mapped:
         turn = self._turns.get(ended.turn_id)
-        ids: Record = {"turnId": ended.turn_id} if turn is None else _ids_of(turn)
-        task = None if turn is None else self._tasks.get(turn.task_id)
+        if turn is None:
+            kind, payload = _turn_end(ended, None)
+            yield kind, {"turnId": ended.turn_id, "payload": payload}
+            return
+        submitted, thread = turn.submitted, self._thread(turn.submitted.thread_id)
+        task = self._tasks.get(submitted.task_id)
         kind, payload = _turn_end(ended, None if task is None else task.failure)
-        if turn is not None and ended.turn_id in self._queues.get(turn.thread_id, ()):
+        if ended.turn_id in thread.queue:
             yield from self._change_queue(ended.turn_id, "removed", None)
-        yield kind, ids | {"payload": payload}
-        if turn is not None:
-            del self._turns[ended.turn_id]
-            self._submissions.pop(ended.turn_id, None)
-            if ended.result in TERMINAL:
-                self._forget(turn.task_id)
+        thread.end(turn, ended)
+        yield kind, _ids_of(submitted) | {"payload": payload}
+        del self._turns[ended.turn_id]
+        if ended.result in TERMINAL:
+            self._forget(submitted.task_id)
+
+
+def _snapshot_updated(position: int, *names: str) -> tuple[str, Record]:
+    """Return that these read models reflect a position when they are read after it."""
+    return "snapshot.updated", {"payload": {"readModels": list(names), "position": position}}
 
 
 def _turn_end(ended: ses.TurnEnded, failure: Failure | None) -> tuple[str, Record]:
     """Return the record of a turn's end. The contract has no type for canceled and timed-out turns: they have failed."""
     status, details = end_of(ended.result, failure)
+    status = "failed" if status == LOST else status
     if ended.result is TaskState.COMPLETED or ended.result in INTERRUPTED:
         return "turn.completed", {"status": "completed", "outcome": status}
     return "turn.failed", {"status": status, "statusReason": ended.reason, **details}
@@ -249,8 +299,11 @@ def _source_of(event: RunEvent) -> _Source:
         "taskId": event.task_id,
         "runId": run_id_of(event.task_id, event.run_id),
     }
-    refs = {"sourceType": event.type, "sourceSequence": event.sequence or 0}
-    return _Source(event.event_id, event.timestamp, ids, refs)
+    return _Source(event.event_id, event.timestamp, ids, _refs_of(event))
+
+
+def _refs_of(event: RunEvent) -> Record:
+    return {"sourceType": event.type, "sourceSequence": event.sequence or 0}
 
 
 def _runtime_id(agent_name: str) -> str:

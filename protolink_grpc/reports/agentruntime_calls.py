@@ -22,12 +22,13 @@ from protolink_grpc.reports.agentruntime_state import (
     TaskRecords,
     category_of,
     run_id_of,
+    run_status,
 )
 
-MAX_CLOSED: Final = 11
+MAX_CLOSED: Final = 10
 """Maximum number of approvals, of actions and of model calls that the end of a task closes one by one; further ones are counted.
 
-Together they are at most 55 records, and an event has at most 64.
+Together they are at most 50 records, and an event has at most 64.
 """
 
 AGENT_CALL: Final = "agent.call"
@@ -110,7 +111,7 @@ def map_approval_required(task: TaskRecords, event: RunEvent, required: ev.Appro
     if action_id in task.calls:
         task.calls[action_id].was_asked = True
     if len(task.approvals) == 1:
-        yield waiting(task)
+        yield from waiting(task, event)
 
 
 def map_decided(task: TaskRecords, event: RunEvent, decided: ev.ApprovalDecided) -> Mapped:
@@ -130,6 +131,7 @@ def map_decided(task: TaskRecords, event: RunEvent, decided: ev.ApprovalDecided)
     yield "permission.resolved", ids | {"payload": payload}
     if was_open and not task.approvals:
         yield _resumed()
+        yield run_status(task, event, "running", "The last open approval was decided")
 
 
 def _resumed() -> tuple[str, Record]:
@@ -155,11 +157,11 @@ def map_started(task: TaskRecords, event: RunEvent, started: ev.ActionStarted) -
     if not call.is_shown:
         yield _show(event, call, {})
     yield "tool.progress", ids | {"payload": payload}
-    if started.kind == AGENT_CALL and not call.is_running:
+    if started.kind == AGENT_CALL:
         ids |= {"subagentId": _subagent_id(event.action_id, call)}
         peer = {"agent": started.name} | ({"childTaskId": call.child_task_id} if call.child_task_id else {})
-        yield "task.delegated", ids | {"payload": payload | peer}
-        yield "subagent.spawned", ids | {"payload": payload | peer}
+        kinds = ("subagent.status",) if call.is_running else ("task.delegated", "subagent.spawned")
+        yield from ((kind, ids | {"payload": payload | peer}) for kind in kinds)
     call.is_running = True
 
 
@@ -259,6 +261,10 @@ def map_call_started(task: TaskRecords, event: RunEvent, call: ev.LlmCallStarted
     request = task.models[call.call_id] = ModelCall(request_id, call, event.run_id)
     model = {"provider": call.provider or UNKNOWN, "model": call.model or UNKNOWN}
     payload = model | {"attempt": call.attempt, "step": call.step}
+    if task.waits_for_model and not task.approvals:
+        yield _resumed()
+        yield run_status(task, event, "running", "The model call is repeated")
+    task.waits_for_model = False
     yield "model.requested", _model_ids(event, request) | {"payload": payload}
 
 
@@ -305,6 +311,12 @@ def map_call_failed(task: TaskRecords, event: RunEvent, call: ev.LlmCallFailed) 
         "durationMs": call.duration_micros / 1000,
     }
     yield "model.failed", _model_ids(event, _request_of(task, event, call.call_id, call.attempt)) | {"payload": payload}
+    if call.will_retry and not task.approvals:
+        task.waits_for_model = True
+        status, reason = "waiting_resource", call.failure.message
+        working = str(TaskState.WORKING)
+        yield "task.waiting", {"payload": {"status": status, "nativeStatus": working, "statusReason": reason}}
+        yield run_status(task, event, status, "The run waits to repeat a model call", reason)
 
 
 def map_compacted(_: TaskRecords, event: RunEvent, done: ev.ContextCompacted) -> Mapped:
@@ -328,9 +340,10 @@ def map_step(_: TaskRecords, event: RunEvent, step: ev.LlmStep) -> Mapped:
 # -- The end of a task ---------------------------------------------------------------------------------------------------
 
 
-def waiting(task: TaskRecords) -> tuple[str, Record]:
-    payload = {"status": "waiting_permission", "nativeStatus": str(TaskState.WORKING), "actionIds": [*task.approvals]}
-    return "task.waiting", {"payload": payload}
+def waiting(task: TaskRecords, event: RunEvent) -> Mapped:
+    status, working = "waiting_permission", str(TaskState.WORKING)
+    yield "task.waiting", {"payload": {"status": status, "nativeStatus": working, "actionIds": [*task.approvals]}}
+    yield run_status(task, event, status, "The run waits for an approval")
 
 
 def close_all(task: TaskRecords, event: RunEvent, new: TaskState) -> Mapped:
@@ -340,8 +353,9 @@ def close_all(task: TaskRecords, event: RunEvent, new: TaskState) -> Mapped:
         payload = {"decision": "cancelled", "reason": "the task has ended"}
         yield "action.resolved", ids | {"payload": payload}
         yield "permission.resolved", ids | {"payload": payload}
-    if task.approvals and new is TaskState.COMPLETED:
+    if (task.approvals or task.waits_for_model) and new is TaskState.COMPLETED:
         yield _resumed()
+    task.waits_for_model = False
     for action_id, call in [*task.calls.items()][:MAX_CLOSED]:
         status, category = (UNKNOWN, "outcome_unknown") if call.is_running else ("cancelled", "cancelled")
         ended = {"toolName": call.name, "kind": call.kind, "status": status, "failureCategory": category}

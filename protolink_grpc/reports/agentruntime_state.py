@@ -11,6 +11,7 @@ from typing import Any, Final
 from protolink_grpc.models import events as ev
 from protolink_grpc.models.events import RunEvent
 from protolink_grpc.models.failure import RUN_LOST, Failure
+from protolink_grpc.models.lifecycle import TaskState
 from protolink_grpc.models.references import References
 from protolink_grpc.models.session import DEFAULT_THREAD
 from protolink_grpc.net.trace_context import span_id_of, trace_of
@@ -57,7 +58,9 @@ class TaskRecords:
         turn_id: The turn that the next events belong to.
         attempt_id, run_id: The current or last attempt, and its run; empty before the first one.
         trace_id: Of the spans of the task; see `telemetry.spans`.
+        state: The last known state.
         failure: Of the last status, if it had one.
+        blockers: The tasks that must end before it starts.
     """
 
     thread_id: str = DEFAULT_THREAD
@@ -65,7 +68,9 @@ class TaskRecords:
     attempt_id: str = ""
     run_id: str = ""
     trace_id: str = ""
+    state: TaskState = TaskState.SUBMITTED
     failure: Failure | None = None
+    blockers: set[str] = field(default_factory=set)
     calls: dict[str, Call] = field(default_factory=dict)
     stopped: dict[str, Call] = field(default_factory=dict)
     """The actions that were canceled."""
@@ -78,6 +83,9 @@ class TaskRecords:
     is_turn_started: bool = False
     is_attempt_open: bool = False
     is_canceling: bool = False
+    is_paused: bool = False
+    waits_for_model: bool = False
+    """It waits to repeat a model call that has failed."""
     retry: int = 0
     _references: References = field(default_factory=References)
 
@@ -96,6 +104,12 @@ class TaskRecords:
 def run_id_of(task_id: str, run_id: str) -> str:
     """Return the id of a run. A caller may give it the id of the task; the contract wants different ids for different things."""
     return f"{run_id}/run" if run_id == task_id else run_id
+
+
+def run_status(task: TaskRecords, event: RunEvent, phase: str, title: str, detail: str = "") -> tuple[str, Record]:
+    """Return the status of the current run, in words for people."""
+    payload = {"phase": phase, "title": title} | ({"detail": detail} if detail else {})
+    return "run.status", {"runId": run_id_of(event.task_id, task.run_id or event.run_id), "payload": payload}
 
 
 def ids_of_run(event: RunEvent, run_id: str) -> Record:

@@ -4,14 +4,24 @@ Events without an equivalent have a type with the prefix `plgrpc.`, which the co
 """
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 from protolink_grpc.models import events as ev
 from protolink_grpc.models.events import RunEvent
-from protolink_grpc.models.failure import Failure, FailureCategory
+from protolink_grpc.models.failure import RUN_LOST, Failure, FailureCategory
 from protolink_grpc.models.lifecycle import SETTLED, TERMINAL, TaskState
+from protolink_grpc.models.task_control import LinkKind
 from protolink_grpc.reports import agentruntime_calls as calls
-from protolink_grpc.reports.agentruntime_state import UNKNOWN, Mapped, Record, TaskRecords, category_of, ids_of_run
+from protolink_grpc.reports.agentruntime_state import (
+    UNKNOWN,
+    Mapped,
+    Record,
+    TaskRecords,
+    category_of,
+    ids_of_run,
+    run_id_of,
+    run_status,
+)
 
 
 def records_of(task: TaskRecords, event: RunEvent) -> Mapped:
@@ -63,7 +73,14 @@ _STATUSES = {
     TaskState.REJECTED: "failed",
 }
 _TIMED_OUT = "timed_out"
-_ATTEMPT_STATUSES = {_TIMED_OUT: "failed", "waiting_input": "completed", "waiting_permission": "completed"}
+LOST: Final = "lost"
+_FAILURES = {_TIMED_OUT: "task.timed_out", LOST: "task.lost"}
+_ATTEMPT_STATUSES = {
+    _TIMED_OUT: "failed",
+    LOST: "failed",
+    "waiting_input": "completed",
+    "waiting_permission": "completed",
+}
 """The statuses of attempts that differ from those of their tasks: the contract has fewer of them."""
 
 
@@ -76,13 +93,16 @@ def end_of(state: TaskState, failure: Failure | None) -> tuple[str, Record]:
         return status, {}
     if failure is None:
         return status, {"failureCategory": str(state), "retryable": False}
-    if state is TaskState.FAILED and failure.category is FailureCategory.TIMEOUT:
+    if state is TaskState.FAILED and failure.reason == RUN_LOST:
+        status = LOST
+    elif state is TaskState.FAILED and failure.category is FailureCategory.TIMEOUT:
         status = _TIMED_OUT
     return status, {"failureCategory": category_of(failure, str(state)), "retryable": failure.retryable}
 
 
 def _map_status(task: TaskRecords, event: RunEvent, changed: ev.TaskStatusChanged) -> Mapped:
     new, task.failure = changed.new_state, changed.failure
+    task.state = new
     status, details = end_of(new, changed.failure)
     payload = {"status": status, "nativeStatus": str(new), "statusReason": changed.reason}
     if new is TaskState.WORKING and changed.attempt:
@@ -94,17 +114,16 @@ def _map_status(task: TaskRecords, event: RunEvent, changed: ev.TaskStatusChange
             {"payload": {"reason": changed.reason, "requestedBy": event.agent_name or UNKNOWN}},
         )
     if new in TERMINAL:
+        task.is_paused = False
         yield from calls.close_all(task, event, new)
     if new in SETTLED:
         yield from calls.close_models(task, event, "outcome_unknown")
     for kind in _ENDS.get(new, ("task.updated",)):
         if kind.startswith("task.attempt."):
-            if not task.is_attempt_open:
-                continue  # the task was in the queue or waited for input
-            task.is_attempt_open = False
-            yield kind, {"payload": payload | {"status": _ATTEMPT_STATUSES.get(status, status)} | details}
+            if task.is_attempt_open:  # otherwise the task was in the queue or waited for input
+                yield from _end_attempt(task, event, kind, payload, details)
             continue
-        shown = "task.timed_out" if kind == "task.failed" and status == _TIMED_OUT else kind
+        shown = _FAILURES.get(status, kind) if kind == "task.failed" else kind
         yield shown, {"payload": payload | ({} if kind == "task.cancelled" else details)}
 
 
@@ -121,8 +140,31 @@ def _begin_attempt(task: TaskRecords, event: RunEvent, changed: ev.TaskStatusCha
     if task.turn_id and not task.is_turn_started:  # the owner of a draft may complete it without a turn
         task.is_turn_started = True
         yield "turn.started", {"payload": payload}
+    yield run_status(task, event, "running", f"Attempt {changed.attempt} has begun", changed.cause)
     if task.approvals:
-        yield calls.waiting(task)
+        yield from calls.waiting(task, event)
+
+
+_TITLES = {
+    "completed": "The task is completed",
+    "waiting_input": "The task waits for input",
+    "waiting_permission": "The task waits for an authorization",
+    "cancelled": "The task was canceled",
+    _TIMED_OUT: "The task has failed: a limit of time was reached",
+    LOST: "The task has failed: its run was lost",
+}
+
+
+def _end_attempt(task: TaskRecords, event: RunEvent, kind: str, payload: Record, details: Record) -> Mapped:
+    """Show the end of the attempt, and the report of the run, which is evidence."""
+    task.is_attempt_open = False
+    status = payload["status"]
+    yield kind, {"payload": payload | {"status": _ATTEMPT_STATUSES.get(status, status)} | details}
+    yield run_status(task, event, status, _TITLES.get(status, "The task has failed"), payload["statusReason"])
+    run_id = run_id_of(event.task_id, event.run_id)
+    refs = {"packRef": event.event_id, "replayRef": event.event_id, "traceRef": task.trace_id}
+    report = {"kind": "run_report", "change": "exported", "verification": "unavailable"}
+    yield "evidence.changed", {"evidenceId": f"{run_id}/report", "payload": report | refs}
 
 
 def _map_artifact(_: TaskRecords, event: RunEvent, update: ev.TaskArtifactUpdated) -> Mapped:
@@ -155,6 +197,8 @@ def _map_error(_: TaskRecords, event: RunEvent, error: ev.TaskErrorReported) -> 
 def _map_cancel_requested(task: TaskRecords, event: RunEvent, request: ev.CancelRequested) -> Mapped:
     task.is_canceling = True
     yield "task.cancel_requested", {"payload": {"reason": request.reason, "requestedBy": request.requested_by}}
+    if task.is_attempt_open:
+        yield run_status(task, event, "cancelling", "A cancellation was requested", request.reason)
 
 
 # -- Control by the owner ------------------------------------------------------------------------------------------------
@@ -179,17 +223,22 @@ def _map_pause_requested(_: TaskRecords, event: RunEvent, pause: ev.TaskPauseReq
     yield "task.updated", {"payload": payload}
 
 
-def _map_paused(_: TaskRecords, event: RunEvent, paused: ev.TaskPaused) -> Mapped:
+def _map_paused(task: TaskRecords, event: RunEvent, paused: ev.TaskPaused) -> Mapped:
+    task.is_paused = True
     yield "task.paused", {"payload": {"status": "paused"}}
+    yield run_status(task, event, "paused", "The run is paused")
 
 
-def _map_resumed(_: TaskRecords, event: RunEvent, resumed: ev.TaskResumed) -> Mapped:
+def _map_resumed(task: TaskRecords, event: RunEvent, resumed: ev.TaskResumed) -> Mapped:
+    was_paused, task.is_paused = task.is_paused, False
     payload = {"status": "running", "statusReason": resumed.reason, "requestedBy": resumed.requested_by}
     yield "task.resumed", {"payload": payload}
+    if was_paused:
+        yield run_status(task, event, "running", "The pause has ended", resumed.reason)
 
 
 def _map_retried(task: TaskRecords, event: RunEvent, retried: ev.TaskRetried) -> Mapped:
-    task.is_canceling, task.retry = False, retried.retry
+    task.state, task.is_canceling, task.retry = TaskState.SUBMITTED, False, retried.retry
     task.requests.clear()
     payload = {"status": "retrying", "statusReason": retried.reason, "requestedBy": retried.requested_by}
     yield (
@@ -198,45 +247,50 @@ def _map_retried(task: TaskRecords, event: RunEvent, retried: ev.TaskRetried) ->
     )
 
 
-def _map_linked(_: TaskRecords, event: RunEvent, linked: ev.TaskLinked | ev.TaskUnlinked) -> Mapped:
+def _map_linked(task: TaskRecords, event: RunEvent, linked: ev.TaskLinked | ev.TaskUnlinked) -> Mapped:
     link = linked.link
     change = "linked" if isinstance(linked, ev.TaskLinked) else "unlinked"
+    if link.kind is LinkKind.BLOCKED_BY:
+        (task.blockers.add if change == "linked" else task.blockers.discard)(link.target)
     payload = {"change": change, "kind": str(link.kind), "targetId": link.target, "reason": link.reason}
     payload |= {"status": "active", "createdAt": event.timestamp} if change == "linked" else {"status": "removed"}
     payload["updatedAt"] = event.timestamp
     yield "task.dependency.updated", {"payload": payload}
+    if link.kind is LinkKind.EVIDENCE:
+        evidence = {"kind": "link", "change": change, "evidenceRef": link.target, "reason": link.reason}
+        yield "evidence.changed", {"evidenceId": link.target, "payload": evidence}
 
 
 _TABLE: dict[type, Callable[[TaskRecords, RunEvent, Any], Mapped]] = {
     ev.TaskSubmitted: _map_submitted,  # task.created
-    ev.TaskStatusChanged: _map_status,  # task.*, task.attempt.*, turn.started
+    ev.TaskStatusChanged: _map_status,  # task.*, task.attempt.*, turn.started, run.status, evidence.changed
     ev.TaskMessagesAdded: _map_messages,  # plgrpc.task.message
     ev.TaskArtifactUpdated: _map_artifact,  # artifact.changed
     ev.TaskPatched: _map_patched,  # task.updated
     ev.TaskProgress: _map_progress,  # task.progress
     ev.TaskErrorReported: _map_error,  # runtime.error
-    ev.CancelRequested: _map_cancel_requested,  # task.cancel_requested
+    ev.CancelRequested: _map_cancel_requested,  # task.cancel_requested, run.status
     ev.ActionRequested: calls.map_requested,  # nothing; see calls.map_policy
     ev.ActionPolicyEvaluated: calls.map_policy,  # permission.evaluated, tool.started
-    ev.ApprovalRequired: calls.map_approval_required,  # permission.requested, action.required, task.waiting
-    ev.ApprovalDecided: calls.map_decided,  # action.resolved, permission.resolved, task.resumed
-    ev.ActionStarted: calls.map_started,  # tool.progress, task.delegated, subagent.spawned
+    ev.ApprovalRequired: calls.map_approval_required,  # permission.requested, action.required, task.waiting, run.status
+    ev.ApprovalDecided: calls.map_decided,  # action.resolved, permission.resolved, task.resumed, run.status
+    ev.ActionStarted: calls.map_started,  # tool.progress, task.delegated, subagent.spawned, subagent.status
     ev.ActionEnded: calls.map_ended,  # tool.result, tool.failed, subagent.completed, subagent.failed
     ev.ContextPrepared: calls.map_prepared,  # context.resolved
-    ev.LlmCallStarted: calls.map_call_started,  # model.requested
+    ev.LlmCallStarted: calls.map_call_started,  # model.requested, task.resumed, run.status
     ev.LlmCallCompleted: calls.map_call_completed,  # model.completed, cost.recorded
     ev.BudgetReported: calls.map_budget,  # limit.changed, quota.low, quota.blocked
-    ev.LlmCallFailed: calls.map_call_failed,  # model.failed
+    ev.LlmCallFailed: calls.map_call_failed,  # model.failed, task.waiting, run.status
     ev.ContextCompacted: calls.map_compacted,  # context.compaction.started, context.compaction.completed
     ev.TaskDescribed: _map_described,  # task.updated
     ev.TaskInputReplaced: _map_input_replaced,  # task.updated
     ev.TaskStartRequested: _map_start_requested,  # task.accepted
     ev.TaskPauseRequested: _map_pause_requested,  # task.updated
-    ev.TaskPaused: _map_paused,  # task.paused
-    ev.TaskResumed: _map_resumed,  # task.resumed
+    ev.TaskPaused: _map_paused,  # task.paused, run.status
+    ev.TaskResumed: _map_resumed,  # task.resumed, run.status
     ev.TaskRetried: _map_retried,  # task.retrying
-    ev.TaskLinked: _map_linked,  # task.dependency.updated
-    ev.TaskUnlinked: _map_linked,  # task.dependency.updated
+    ev.TaskLinked: _map_linked,  # task.dependency.updated, evidence.changed
+    ev.TaskUnlinked: _map_linked,  # task.dependency.updated, evidence.changed
     ev.LlmStep: calls.map_step,  # plgrpc.llm.*
     ev.TextDelta: _map_nothing,
 }

@@ -241,7 +241,7 @@ async def test_an_export_speaks_the_agent_runtime_contract(transport: str) -> No
     records = [json.loads(line) for line in lines]
     types = [record["type"] for record in records]
     assert types[:2] == ["turn.submitted", "task.created"]
-    assert types[-2:] == ["task.completed", "turn.completed"]
+    assert types[-3:] == ["task.completed", "turn.completed", "snapshot.updated"]
     assert types.index("tool.started") < types.index("tool.result")
     sequences = [record["sequence"] for record in records]
     assert sequences == sorted(set(sequences))

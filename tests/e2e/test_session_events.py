@@ -3,7 +3,7 @@
 import asyncio
 import json
 from collections.abc import AsyncIterator, Mapping
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, aclosing
 from dataclasses import dataclass
 from typing import Any
 
@@ -81,9 +81,10 @@ async def stream() -> AsyncIterator[Stream]:
         for turn_id, text in TURNS.items():
             async for _ in sessions.stream("s", await sessions.submit("s", text, turn_id=turn_id)):
                 pass
-        position = (await sessions.get("s")).session.position
+        async with aclosing(sessions.runtime_events("s", stop_at_end=True)) as events:
+            *_, last = [record["sequence"] async for record in events]
         http = httpx.AsyncClient(base_url=agent.http_url, headers=ANN, timeout=WAIT_S, trust_env=False)
-        yield Stream(sessions, await stack.enter_async_context(http), position * PLACES)
+        yield Stream(sessions, await stack.enter_async_context(http), last)
         await close_channels()
 
 
@@ -91,7 +92,7 @@ async def test_a_stream_resumed_after_any_event_has_exactly_the_rest(stream: Str
     whole = await stream.read()
     sequences = [event_id for event_id, _ in whole]
     assert sequences == [record["sequence"] for _, record in whole] == sorted(set(sequences))
-    assert (whole[0][1]["type"], whole[-1][1]["type"]) == ("session.created", "turn.failed")
+    assert (whole[0][1]["type"], whole[-1][1]["type"]) == ("session.created", "snapshot.updated")
     for place, (event_id, _) in enumerate(whole, 1):
         assert await stream.read(event_id) == whole[place:]
 
@@ -121,8 +122,8 @@ async def test_a_stream_without_new_events_is_open_and_shows_the_next_turn(strea
                 found.append(json.loads(line[6:]))
                 if found[-1]["type"] == "turn.completed":
                     break
-    assert (found[0]["type"], found[0]["sequence"]) == ("turn.submitted", stream.last + PLACES)
-    assert {record["turnId"] for record in found} == {"five"}
+    assert (found[0]["type"], found[0]["sequence"]) == ("turn.submitted", (stream.last // PLACES + 1) * PLACES)
+    assert {record["turnId"] for record in found if "turnId" in record} == {"five"}
 
 
 @pytest.mark.parametrize(

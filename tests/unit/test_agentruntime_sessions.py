@@ -26,7 +26,9 @@ from protolink_grpc.models import session as ses
 from protolink_grpc.models.events import RunEvent
 from protolink_grpc.models.failure import Failure, FailureCategory
 from protolink_grpc.models.session import SessionEvent, SessionItem, WhenBusy
+from protolink_grpc.models.task_control import LinkKind, TaskLink
 from protolink_grpc.reports import RunExport, SessionExport
+from protolink_grpc.runtime.facts import lost_status
 
 WORKING, COMPLETED, CANCELED = TaskState.WORKING, TaskState.COMPLETED, TaskState.CANCELED
 NOON = "2026-06-12T12:00:00.000001+00:00"
@@ -59,11 +61,16 @@ def stream(*facts: Any) -> list[SessionItem]:
     return items
 
 
-def exported(items: list[SessionItem], after: int = 0) -> list[dict[str, Any]]:
+ACCOMPANYING = {"run.status", "evidence.changed", "snapshot.updated", "thread.updated"}
+"""Types of records that follow others."""
+
+
+def exported(items: list[SessionItem], after: int = 0, *, whole: bool = True) -> list[dict[str, Any]]:
+    """Export a stream, if not `whole` without the records that accompany others."""
     export = SessionExport("s", "hotel", after)
     found = [(sequence, json.loads(line)) for sequence, line in export.lines(items)]
     assert [sequence for sequence, _ in found] == [record["sequence"] for _, record in found]
-    return [record for _, record in found]
+    return [record for _, record in found if whole or record["type"] not in ACCOMPANYING]
 
 
 def submit(turn_id: str, task_id: str, *, after: int = 0, thread: str = "default", **more: Any) -> ses.TurnSubmitted:
@@ -83,8 +90,8 @@ def ended(task_id: str, state: TaskState = COMPLETED, failure: Failure | None = 
 
 
 def shown(records: list[dict[str, Any]]) -> list[tuple[str, str]]:
-    """Return the type and the turn of each record."""
-    return [(record["type"], record.get("turnId", "")) for record in records]
+    """Return the type and the turn of each record that accompanies no other."""
+    return [(each["type"], each.get("turnId", "")) for each in records if each["type"] not in ACCOMPANYING]
 
 
 def test_a_turn_has_its_records_around_those_of_its_task() -> None:
@@ -97,7 +104,8 @@ def test_a_turn_has_its_records_around_those_of_its_task() -> None:
             ended("t1"),
             ses.TurnEnded("one", COMPLETED),
             ses.SessionUpdated("Trip", archived=True),
-        )
+        ),
+        whole=False,
     )
     assert shown(records) == [
         ("session.created", ""),
@@ -162,7 +170,8 @@ def test_the_end_of_a_turn_has_the_category_that_only_its_task_knows(
     state: TaskState, failure: Failure | None, kind: str, status: str, category: str | None
 ) -> None:
     end = ses.TurnEnded("one", state)
-    *_, turn = exported(stream(submit("one", "t1"), created("t1"), begun("t1"), ended("t1", state, failure), end))
+    facts = (submit("one", "t1"), created("t1"), begun("t1"), ended("t1", state, failure), end)
+    *_, turn = exported(stream(*facts), whole=False)
     assert (turn["type"], turn["payload"]["status"], turn["payload"].get("failureCategory")) == (kind, status, category)
 
 
@@ -180,7 +189,8 @@ def test_a_task_that_asked_has_the_turn_of_its_answer() -> None:
             begun("t1", 2, "continued"),
             ended("t1"),
             ses.TurnEnded("two", COMPLETED),
-        )
+        ),
+        whole=False,
     )
     first = [kind for kind, turn in shown(records) if turn == "one"]
     second = [kind for kind, turn in shown(records) if turn == "two"]
@@ -214,7 +224,8 @@ def test_turns_of_several_tasks_do_not_mix() -> None:
             ses.TurnEnded("two", COMPLETED),
             ended("t1"),
             ses.TurnEnded("one", COMPLETED),
-        )
+        ),
+        whole=False,
     )
     found = {(each["taskId"], each["turnId"], each["threadId"]) for each in records}
     assert found == {("t1", "one", "default"), ("t2", "two", "side")}
@@ -228,7 +239,8 @@ def test_a_task_has_the_same_records_in_its_session_and_alone_except_for_its_tur
 
     def facts(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
         own = ("turnId", "threadId", "sequence")
-        kept = [each for each in records if each["type"] not in ("turn.submitted", "turn.completed", "queue.changed")]
+        of_turns = {"turn.submitted", "turn.completed", "queue.changed", "snapshot.updated"}
+        kept = [each for each in records if each["type"] not in of_turns]
         return [{key: value for key, value in each.items() if key not in own} for each in kept]
 
     assert facts(alone) == facts(both)
@@ -353,3 +365,110 @@ def test_any_prefix_and_the_rest_are_the_records_of_the_whole(cut: tuple[int, in
     parts = [*export.lines(WHOLE[:items]), *export.lines(WHOLE[items:])]
     assert [json.loads(line) for _, line in parts] == whole
     assert exported(WHOLE, after) == [each for each in whole if each["sequence"] > after]
+
+
+# -- Records that accompany others -----------------------------------------------------------------------------------------
+
+
+def statuses(records: list[dict[str, Any]], thread: str = "default") -> list[str]:
+    found = [each for each in records if each["type"] == "thread.updated" and each["threadId"] == thread]
+    return [each["payload"]["status"] for each in found]
+
+
+def test_a_thread_has_a_record_of_each_change_of_its_status() -> None:
+    asks = TaskState.INPUT_REQUIRED
+    records = exported(
+        stream(
+            ses.SessionCreated("Trip"),
+            submit("one", "t1"),
+            created("t1"),
+            begun("t1"),
+            submit("two", "t2", queued=True),
+            created("t2"),
+            ("t1", ev.ApprovalRequired(ApprovalRequest(BOOK, ASK, request_id="q1", created_at=NOON))),
+            ("t1", ev.ApprovalDecided(ApprovalDecision(True, "q1", decided_at=NOON))),
+            ended("t1"),
+            ses.TurnEnded("one", COMPLETED),
+            ses.TurnStarted("two"),
+            begun("t2"),
+            ("t2", ev.TaskPaused()),
+            ("t2", ev.TaskResumed()),
+            ended("t2", asks),
+            ses.TurnEnded("two", asks),
+            ended("t2", CANCELED),
+            submit("three", "t3", thread="side"),
+            created("t3"),
+            ended("t3", TaskState.FAILED),
+            ses.TurnEnded("three", TaskState.FAILED),
+        )
+    )
+    assert statuses(records) == [
+        "running",
+        "blocked",
+        "running",
+        "queued",
+        "running",
+        "blocked",
+        "running",
+        "blocked",
+        "cancelled",
+    ]
+    assert statuses(records, "side") == ["running", "failed"]
+    updates = [each for each in records if each["type"] == "thread.updated"]
+    assert updates[0]["payload"]["activeTurnIds"] == ["one"]
+    assert {frozenset(each).isdisjoint({"turnId", "runId", "taskId"}) for each in updates} == {True}
+
+
+def test_the_end_of_a_turn_names_the_snapshots_and_the_position_that_they_reflect() -> None:
+    facts = (submit("one", "t1"), created("t1"), begun("t1"), ended("t1"), ses.TurnEnded("one", COMPLETED))
+    last = exported(stream(*facts))[-1]
+    assert (last["type"], last["sequence"] // 64) == ("snapshot.updated", 5)
+    assert last["payload"] == {"readModels": ["session_snapshot", "thread_read_model"], "position": 5}
+
+
+def test_a_draft_is_blocked_by_open_tasks_of_its_session() -> None:
+    blocked_by = [TaskLink(LinkKind.BLOCKED_BY, each, created_at=NOON) for each in ("t1", "gone", "t3")]
+    draft = ev.TaskSubmitted(Task("t2", messages=[Message.user("hello")]), "ada", session_id="s", draft=True)
+    records = exported(
+        stream(
+            ses.SessionCreated("Trip"),
+            submit("one", "t1"),
+            created("t1"),
+            submit("three", "t3", thread="side"),
+            created("t3"),
+            begun("t3"),
+            ended("t3"),
+            ("t2", draft),
+            *(("t2", ev.TaskLinked(each)) for each in blocked_by),
+            submit("two", "t2", thread="side", after=4),
+            ("t2", ev.TaskStartRequested("ada")),
+            begun("t1"),
+            ended("t1"),
+            ses.TurnEnded("one", COMPLETED),
+            begun("t2"),
+        )
+    )
+    (blocked,) = [each for each in records if each["type"] == "task.blocked"]
+    assert (blocked["taskId"], blocked["payload"]) == ("t2", {"status": "blocked", "blockedBy": ["t1"]})
+
+
+def test_a_draft_without_open_blockers_in_its_session_is_not_known_to_be_blocked() -> None:
+    draft = ev.TaskSubmitted(Task("t2", messages=[Message.user("hello")]), "ada", session_id="s", draft=True)
+    link = TaskLink(LinkKind.BLOCKED_BY, "elsewhere", created_at=NOON)
+    start = ev.TaskStartRequested("ada")
+    facts = [("t2", draft), ("t2", ev.TaskLinked(link)), submit("two", "t2", after=2), ("t2", start)]
+    assert "task.blocked" not in [each["type"] for each in exported(stream(ses.SessionCreated(), *facts))]
+
+
+def test_a_lost_run_is_a_lost_task_and_a_failed_turn() -> None:
+    lost = lost_status(WORKING, "the process died").failure
+    facts = [submit("one", "t1"), created("t1"), begun("t1"), ended("t1", TaskState.FAILED, lost)]
+    end = ses.TurnEnded("one", TaskState.FAILED, "run lost")
+    records = exported(stream(ses.SessionCreated(), *facts, end))
+    assert violations_of(records) == []
+    statuses = {each["type"]: each["payload"]["status"] for each in records if "status" in each["payload"]}
+    assert (statuses["task.lost"], statuses["task.attempt.failed"], statuses["turn.failed"]) == (
+        "lost",
+        "failed",
+        "failed",
+    )

@@ -25,6 +25,7 @@ from protolink_grpc.models.failure import Failure, FailureCategory
 from protolink_grpc.models.payload import Payload
 from protolink_grpc.models.redaction import RedactionPolicy
 from protolink_grpc.models.report import RunReport
+from protolink_grpc.models.task_control import LinkKind, TaskLink
 from protolink_grpc.reports import RunExport
 from protolink_grpc.reports.agentruntime_tasks import _TABLE
 from protolink_grpc.reports.export import BATCH_BYTES
@@ -43,8 +44,12 @@ def framed(facts: list[Any]) -> list[bytes]:
     return [encoder.frame(fact, number, NOON) for number, fact in enumerate(facts, 1)]
 
 
-def exported(*facts: Any) -> list[dict[str, Any]]:
-    """Export a log with these payloads, one per event, and return its records."""
+ACCOMPANYING = {"run.status", "evidence.changed", "snapshot.updated", "thread.updated"}
+"""Types of records that follow others."""
+
+
+def exported(*facts: Any, whole: bool = False) -> list[dict[str, Any]]:
+    """Export a log with these payloads, one per event, and return its records, only if `whole` the accompanying ones, too."""
     events = [
         RunEvent(
             fact[0] if isinstance(fact, tuple) else "",
@@ -57,7 +62,8 @@ def exported(*facts: Any) -> list[dict[str, Any]]:
         )
         for number, fact in enumerate(facts, 1)
     ]
-    return [json.loads(line) for line in RunExport("agentruntime").lines(events)]
+    records = [json.loads(line) for line in RunExport("agentruntime").lines(events)]
+    return [each for each in records if whole or each["type"] not in ACCOMPANYING]
 
 
 def submitted() -> ev.TaskSubmitted:
@@ -131,9 +137,10 @@ def test_the_records_of_each_kind_are_json_with_the_contracts_envelope(kind: typ
 
 
 def test_a_sequence_is_that_of_the_event_times_64_plus_the_index_of_the_record() -> None:
-    records = exported(submitted(), begun(), ev.TaskProgress(), ev.TaskStatusChanged(WORKING, COMPLETED))
+    end = ev.TaskStatusChanged(WORKING, COMPLETED)
+    records = exported(submitted(), begun(), ev.TaskProgress(), end, whole=True)
     events = [record["refs"]["sourceSequence"] for record in records]
-    assert events == [1, 1, 2, 2, 2, 3, 4, 4, 4]
+    assert events == [1, 1, 2, 2, 2, 2, 3, 4, 4, 4, 4, 4, 4]
     expected = [64 * event + events[:place].count(event) for place, event in enumerate(events)]
     assert [record["sequence"] for record in records] == expected
     assert len({record["eventId"] for record in records}) == len(records)
@@ -157,10 +164,10 @@ def test_no_event_becomes_more_than_64_records() -> None:
     ]
     records = [json.loads(line) for line in RunExport("agentruntime").lines(events)]
     last = [record for record in records if record["refs"]["sourceSequence"] == len(events)]
-    assert last[-1]["type"] == "turn.failed"
+    assert [each["type"] for each in last[-2:]] == ["turn.failed", "snapshot.updated"]
     assert 50 < len(last) <= 64
     assert len({record["eventId"] for record in last}) == len(last)
-    assert next(each["payload"]["count"] for each in last if each["type"] == "runtime.warning") == 3 * (50 - 11)
+    assert next(each["payload"]["count"] for each in last if each["type"] == "runtime.warning") == 3 * (50 - 10)
 
 
 def types(*facts: Any) -> list[str]:
@@ -222,7 +229,7 @@ def test_a_recovered_run_is_a_new_attempt_of_the_same_turn() -> None:
         (Failure("TOOL_FAILED", "no", FailureCategory.TOOL), "task.failed", "failed", "tool"),
         (Failure("SLOW", "no", FailureCategory.TIMEOUT, retryable=True), "task.timed_out", "timed_out", "timeout"),
         (Failure("AGENT_FAILED", "run lost: wrote the agent"), "task.failed", "failed", "agent_failed"),
-        (lost_status(WORKING, "the process died").failure, "task.failed", "failed", "run_lost"),
+        (lost_status(WORKING, "the process died").failure, "task.lost", "lost", "run_lost"),
         (None, "task.failed", "failed", "failed"),
     ],
 )
@@ -230,9 +237,11 @@ def test_a_failed_turn_has_status_and_category_of_its_failure(
     failure: Failure | None, kind: str, status: str, category: str
 ) -> None:
     *_, task, turn = exported(submitted(), begun(), ev.TaskStatusChanged(WORKING, TaskState.FAILED, failure))
+    assert task["payload"]["status"] == status
     assert (task["type"], turn["type"]) == (kind, "turn.failed")
+    assert turn["payload"]["status"] == (status if status != "lost" else "failed")
     for record in (task, turn):
-        assert (record["payload"]["status"], record["payload"]["failureCategory"]) == (status, category)
+        assert record["payload"]["failureCategory"] == category
         assert record["payload"]["retryable"] is (failure is not None and failure.retryable)
 
 
@@ -361,6 +370,7 @@ def test_the_end_of_a_task_closes_what_has_no_recorded_end() -> None:
     ]
     records = [json.loads(line) for line in RunExport("agentruntime").lines(events)]
     last = [record for record in records if record["refs"]["sourceSequence"] == len(facts)]
+    last = [record for record in last if record["type"] not in ACCOMPANYING]
     assert [(record["type"], record.get("toolCallId")) for record in last] == [
         ("task.cancel_requested", None),
         ("action.resolved", "a2"),
@@ -555,3 +565,105 @@ def test_requests_retries_and_parts_of_the_usage_are_in_the_records() -> None:
     assert found["model.failed"]["payload"]["retryDelayS"] == 2.5
     usage = {"inputTokens": 9, "outputTokens": "unknown", "cachedInputTokens": 4, "reasoningTokens": 0}
     assert found["model.completed"]["payload"]["usage"] == usage
+
+
+def of_type(records: list[dict[str, Any]], kind: str) -> list[dict[str, Any]]:
+    return [each for each in records if each["type"] == kind]
+
+
+def test_the_status_of_a_run_is_shown_from_its_begin_to_its_end() -> None:
+    failure = Failure("MODEL_UNAVAILABLE", "busy", FailureCategory.UNAVAILABLE, True)
+    records = exported(
+        submitted(),
+        begun(),
+        ev.LlmCallStarted("c1", "p", "m"),
+        ev.LlmCallFailed("c1", "p", "m", 1, 1, failure, True),
+        ev.LlmCallStarted("c1", "p", "m", 2),
+        ev.LlmCallCompleted("c1", "p", "m"),
+        ev.TaskPaused(),
+        ev.TaskResumed("enough"),
+        approval(),
+        ev.ApprovalDecided(ApprovalDecision(True, "q1", decided_by="ann")),
+        ev.CancelRequested("late"),
+        ev.TaskStatusChanged(WORKING, TaskState.CANCELED, cancel_reason="late"),
+        whole=True,
+    )
+    found = of_type(records, "run.status")
+    assert [(each["payload"]["phase"], each["payload"].get("detail", "")) for each in found] == [
+        ("running", "submitted"),
+        ("waiting_resource", "busy"),
+        ("running", ""),
+        ("paused", ""),
+        ("running", "enough"),
+        ("waiting_permission", ""),
+        ("running", ""),
+        ("cancelling", "late"),
+        ("cancelled", "late"),
+    ]
+    assert {(each["runId"], bool(each["payload"]["title"])) for each in found} == {("r", True)}
+    waits = [each["payload"]["status"] for each in of_type(records, "task.waiting")]
+    assert waits == ["waiting_resource", "waiting_permission"]
+
+
+def test_a_task_that_is_completed_while_a_model_call_waits_has_resumed_before() -> None:
+    failure = Failure("MODEL_UNAVAILABLE", "busy", FailureCategory.UNAVAILABLE, True)
+    failed = ev.LlmCallFailed("c1", "p", "m", 1, 1, failure, True)
+    records = exported(
+        submitted(),
+        begun(),
+        ev.LlmCallStarted("c1", "p", "m"),
+        failed,
+        ev.TaskStatusChanged(WORKING, COMPLETED),
+        whole=True,
+    )
+    assert violations_of(records) == []
+    assert [each["type"] for each in records if each["type"].startswith("task.")][3:] == [
+        "task.waiting",
+        "task.resumed",
+        "task.attempt.completed",
+        "task.completed",
+    ]
+
+
+def test_the_end_of_a_run_and_a_link_to_evidence_are_changes_of_evidence() -> None:
+    link = TaskLink(LinkKind.EVIDENCE, "https://reviews.example.com/7", "reviewed")
+    records = exported(
+        submitted(),
+        ev.TaskLinked(link),
+        ev.TaskUnlinked(link),
+        begun(),
+        ev.TaskStatusChanged(WORKING, COMPLETED),
+        whole=True,
+    )
+    linked, unlinked, report = of_type(records, "evidence.changed")
+    assert [each["evidenceId"] for each in (linked, unlinked, report)] == [link.target, link.target, "r/report"]
+    assert [each["payload"]["change"] for each in (linked, unlinked, report)] == ["linked", "unlinked", "exported"]
+    assert linked["payload"]["reason"] == "reviewed"
+    assert (report["payload"]["packRef"], report["payload"]["traceRef"]) == ("t/5", report["traceId"])
+    assert exported(submitted(), ev.TaskStatusChanged(SUBMITTED, TaskState.CANCELED), whole=True)[-1]["type"] == (
+        "snapshot.updated"
+    )
+
+
+def test_the_end_of_a_turn_of_a_task_alone_names_the_snapshot_that_has_it() -> None:
+    *_, last = exported(submitted(), begun(), ev.TaskStatusChanged(WORKING, COMPLETED), whole=True)
+    assert (last["type"], last["payload"]) == ("snapshot.updated", {"readModels": ["task_snapshot"], "position": 3})
+
+
+def test_an_agent_call_that_continues_after_a_crash_is_the_same_subagent() -> None:
+    call = replace(PEER, action_id="a1", payload={"arguments": {}, "task_id": "child"})
+    started = ev.ActionStarted("agent.call", "hotel", {})
+    records = exported(
+        submitted(),
+        begun(),
+        ev.ActionRequested(call),
+        ev.ActionPolicyEvaluated(PolicyDecision(PolicyEffect.ALLOW)),
+        started,
+        replace(begun("recovered"), attempt=2),
+        started,
+        ev.ActionEnded("agent.call", "hotel", {}),
+    )
+    found = [each for each in records if each["type"].startswith("subagent.")]
+    assert [each["type"] for each in found] == ["subagent.spawned", "subagent.status", "subagent.completed"]
+    assert len({each["subagentId"] for each in found}) == 1
+    assert (found[1]["payload"]["status"], found[1]["payload"]["childTaskId"]) == ("running", "child")
