@@ -66,7 +66,7 @@ class Turn:
     def evaluated(self, call: str, decision: str) -> list[Record]:
         """Return the decision of the policy and the begin of the call."""
         policy = {"allow": "allowed", "deny": "denied"}.get(decision, decision)
-        found = {"decision": decision, "decisionSource": "rule", "decisionReason": "it costs"}
+        found = {"decision": decision, "decisionSource": "rule", "decisionReason": "it costs", **DESTRUCTIVE}
         started = {"toolName": "book", "safeArgs": {"nights": 2}, "policy": policy}
         return [self.call("permission.evaluated", call, found), self.call("tool.started", call, started)]
 
@@ -86,6 +86,7 @@ class Turn:
 FAILURE: Record = {"status": "failed", "failureCategory": "tool", "retryable": False}
 CANCELED: Record = {"status": "cancelled", "failureCategory": "cancelled", "retryable": False}
 SANDBOX: Record = {"mode": "workspace_write", "cwd": "/home", "network": "restricted"}
+DESTRUCTIVE: Record = {"destructive": True, "scope": "call", "rollbackAdvice": "cancel the booking"}
 TOOL: Record = {
     "toolName": "book",
     "description": "Books a room.",
@@ -149,17 +150,23 @@ def golden() -> list[Record]:
     ]
 
 
+def _compaction(turn: Turn, *questions: str) -> list[Record]:
+    done = {"summary": "", "strategy": "tokens", "beforeTokens": 9, "afterTokens": 0, "preservedActions": [*questions]}
+    return [
+        turn.of("context.compaction.started", {"trigger": "auto"}),
+        turn.of("context.compaction.completed", done),
+    ]
+
+
 def _prepared(turn: Turn) -> list[Record]:
     return [
         turn.of("task.profile.resolved", {"taskKind": "chat", "source": "settings"}),
+        turn.of("routing.not_possible", {"reason": "quota"}),
         turn.of("routing.candidates.resolved", {"candidates": [{"model": "m"}], "candidateCount": 1}),
         turn.of("routing.single_candidate", {"candidateCount": 1}),
         turn.of("routing.decided", {"selectedModel": "m", "decisionReason": "the only one"}),
         turn.of("tool.catalog.resolved", {"tools": [TOOL]}),
-        turn.of("context.compaction.started", {"trigger": "auto"}),
-        turn.of(
-            "context.compaction.completed", {"summary": "", "strategy": "tokens", "beforeTokens": 9, "afterTokens": 0}
-        ),
+        *_compaction(turn),
         turn.of("context.resolved", {"memoryRefs": ["r1"]}),
     ]
 
@@ -171,6 +178,7 @@ def _models(turn: Turn) -> list[Record]:
         turn.of("model.requested", request, modelRequestId="m1"),
         turn.of("model.failed", {"failureCategory": "model", "retryable": True}, modelRequestId="m1"),
         turn.of("rate_limit.hit", {"provider": "p"}, modelRequestId="m1"),
+        turn.of("routing.fallback.applied", {"from": "m", "to": "n", "reason": "limited"}),
         turn.of("model.requested", request, modelRequestId="m2"),
         turn.of("model.delta", {"text": "to"}, modelRequestId="m2"),
         turn.of("reasoning.summary", {"text": "thinking"}),
@@ -183,16 +191,21 @@ def _models(turn: Turn) -> list[Record]:
 def _approved_call(turn: Turn) -> list[Record]:
     process = {"command": "ls", "cwd": "/home", "permissionDecision": "allow"}
     hook = {"hookRunId": "h1"}
+    channel = {"channelId": "ch1", "actionId": "q1"}
+    returned = {"peer": "phone", "decidedBy": "ada", "decision": "allow"}
     return [
         *turn.evaluated("c1", "ask"),
         *turn.asked("c1", "q1"),
         turn.of("task.waiting", {"status": "waiting_permission"}),
+        *_compaction(turn, "q1"),
+        turn.of("channel.permission_forwarded", **channel),
+        turn.of("channel.permission_returned", returned, **channel),
         *turn.answered("c1", "q1", "allow"),
         turn.of("task.resumed", {"status": "running"}),
         turn.call("sandbox.applied", "c1", SANDBOX),
         turn.call("hook.started", "c1", hook),
-        turn.call("hook.completed", "c1", {**hook, "decision": "continue", "durationMs": 1}),
-        turn.call("tool.progress", "c1", {"status": "running"}),
+        turn.call("hook.completed", "c1", {**hook, "decision": "continue", "updatedInputRef": "i2", "durationMs": 1}),
+        turn.call("tool.progress", "c1", {"status": "running", "safeArgs": {"nights": 3}}),
         turn.call("process.started", "c1", process, processId="p1"),
         turn.of("process.output", {"stream": "stdout", "chunk": "a"}, processId="p1"),
         turn.of("process.input", {"bytes": 1}, processId="p1"),
@@ -200,14 +213,16 @@ def _approved_call(turn: Turn) -> list[Record]:
         turn.of("output.spilled", {"sizeBytes": 9, "mediaType": "text/plain"}, outputRef="o1"),
         turn.of("output.truncated", {"truncation": "tail"}, outputRef="o1"),
         turn.of("artifact.changed", {"readRef": "a1"}, artifactId="a1"),
-        turn.call("tool.result", "c1", {"result": None}),
+        turn.call("tool.result", "c1", {"result": None, **hook}),
+        *turn.evaluated("c6", "allow"),
+        turn.call("tool.result", "c6", {"outputRef": "o1", "preview": "a"}),
     ]
 
 
 def _failed_calls(turn: Turn) -> list[Record]:
     """Return calls that the sandbox, the policy, a person and a hook have stopped."""
     return [
-        *turn.evaluated("c2", "allow"),
+        *turn.evaluated("c2", "sandboxed"),
         turn.call("hook.started", "c2", {"hookRunId": "h2"}),
         turn.call("hook.failed", "c2", {"hookRunId": "h2", "failOpen": True, "durationMs": 0}),
         turn.of("runtime.warning", {"category": "hook"}),
@@ -238,14 +253,24 @@ def _delegated(turn: Turn) -> list[Record]:
     }
     item = {"jobId": "j1", "jobItemId": "i1"}
     failed = {"attemptCount": 1, "lastError": "timeout", "retryable": True}
+    channel = {"transport": "http_json", "peerRole": "peer_agent", "capabilities": ["tasks"]}
+    remote = {"nativeProtocol": "a2a", "remoteTaskId": "r1", "remoteContextId": "rc1", "remoteAgentRef": "hotel"}
+    updated = {"nativeStatus": "TASK_STATE_WORKING", "remoteArtifactRefs": ["bill"]}
+    to_peer = {**peer, "channelId": "ch2"}
     return [
         turn.of("task.delegated", {"agent": "hotel"}, **peer),
         turn.of("task.dependency.updated", edge),
         turn.of("subagent.spawned", {"agent": "hotel"}, **peer),
         turn.of("subagent.status", {"status": "running"}, **peer),
+        turn.of("channel.connected", channel, channelId="ch2"),
+        turn.of("channel.peer_task.linked", remote, **to_peer),
+        turn.of("channel.disconnected", {"reason": "network", "retryable": True}, channelId="ch2"),
+        turn.of("channel.resumed", {"cursor": 1}, channelId="ch2"),
+        turn.of("channel.peer_task.updated", updated, **to_peer),
+        turn.of("artifact.changed", {"readRef": "bill"}, artifactId="a2"),
         turn.of("subagent.completed", {"status": "completed"}, **peer),
         turn.of("subagent.closed", {"reason": "done"}, **peer),
-        turn.of("job.created", jobId="j1"),
+        turn.of("job.created", {"status": "pending", "instructionRef": "in-t1", "itemCount": 1}, jobId="j1"),
         turn.of("job.started", jobId="j1"),
         turn.of("job.item.started", **item),
         turn.of("job.item.failed", failed, **item),
@@ -257,16 +282,17 @@ def _delegated(turn: Turn) -> list[Record]:
 
 
 def _notes(turn: Turn) -> list[Record]:
-    channel = {"transport": "grpc", "peerRole": "client", "capabilities": ["turns"]}
-    returned = {"peer": "phone", "decidedBy": "ada", "decision": "allow"}
+    stop = {"hookRunId": "h9"}
     return [
         turn.of("task.progress", {"percent": 0}),
         turn.of("run.status", {"phase": "working"}),
         turn.of("evidence.changed", {"packRef": "pack"}, evidenceId="ev1"),
-        turn.of("channel.connected", channel, channelId="ch1"),
-        turn.of("channel.permission_forwarded", channelId="ch1", actionId="q1"),
-        turn.of("channel.permission_returned", returned, channelId="ch1", actionId="q1"),
         turn.of("runtime.error", {"category": "peer"}),
+        turn.of("item.started", {"kind": "todo"}, stepId="item1"),
+        turn.of("item.updated", {"kind": "todo"}, stepId="item1"),
+        turn.of("item.completed", {"kind": "todo"}, stepId="item1"),
+        turn.of("hook.started", {**stop, "hookPoint": "stop"}),
+        turn.of("hook.completed", {**stop, "decision": "continue", "durationMs": 1}),
     ]
 
 
@@ -276,6 +302,7 @@ def _history() -> list[Record]:
         event("history.rollback.started", {"target": "t3"}, threadId="main"),
         event("history.rollback.completed", done, threadId="main"),
         event("snapshot.repaired", {"gap": [1, 2]}, threadId="main"),
+        event("snapshot.updated", {"snapshot": "session", "sequence": 9}),
     ]
 
 

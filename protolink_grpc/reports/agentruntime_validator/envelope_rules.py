@@ -173,6 +173,19 @@ def check_trace(event: Event, log: LogState) -> Outcome:
     return HOLDS if event.text("traceId") else f"without traceId, unlike earlier events of run {run}"
 
 
+@RULES.rule(
+    "R016",
+    "A call of a model, a tool, a process or a peer has its trace; unavailable is a value.",
+    "RM:48",
+    "model.requested",
+    "tool.started",
+    "process.started",
+    "subagent.spawned",
+)
+def check_correlation(event: Event, log: LogState) -> Outcome:
+    return HOLDS if event.text("traceId") else "without traceId"
+
+
 @RULES.rule("R009", "Large values are references, not copies.", "SPEC:124")
 def check_size(event: Event, log: LogState) -> Outcome:
     if "payload" not in event.record:

@@ -60,7 +60,8 @@ _TABLE: Final = {
     "rate_limit": {"hit": "turnId|sessionId"},
     "quota": {"low blocked": "turnId|sessionId"},
     "channel": {
-        "connected disconnected resumed message peer_task.linked peer_task.updated": "channelId",
+        "connected disconnected resumed message": "channelId",
+        "peer_task.linked peer_task.updated": "taskId|subagentId",
         "permission_forwarded permission_returned": "channelId actionId",
     },
     "job": {

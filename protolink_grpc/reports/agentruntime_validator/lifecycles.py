@@ -55,6 +55,7 @@ LIFECYCLES: Final = (
     _row("R114", "hook run", "hookRunId", "hook.started", "", "completed failed", "HP:22"),
     _row("R131", "job", "jobId", "job.created", "started progress", "completed failed cancelled", "SJ:22"),
     _row("R055", "job item", "jobItemId", "job.item.started", "", "completed failed", "CP:80", "again"),
+    _row("R024", "item", "stepId", "item.started", "updated", "completed", "RES:51"),
     _row("R033", "compaction", "threadId", "context.compaction.started", "", "completed failed", "TC:53", "again"),
     _row("R035", "rollback", "threadId", "history.rollback.started", "", "completed", "SH:22", "again"),
     _row("R160", "trial", "trialId", "benchmark.trial.started", "", "completed failed", "BI:24"),

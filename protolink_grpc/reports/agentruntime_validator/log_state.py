@@ -4,6 +4,7 @@ The memory is that of what is open, plus a small record for each session, thread
 that has ended: a log of a million events needs about 200 MB.
 """
 
+import json
 from collections import OrderedDict
 from dataclasses import dataclass, field
 from typing import Final
@@ -11,6 +12,7 @@ from typing import Final
 from protolink_grpc.reports.agentruntime_validator.event_file import Event
 from protolink_grpc.reports.agentruntime_validator.event_types import words
 from protolink_grpc.reports.agentruntime_validator.lifecycles import MODEL_CALL, AllItems, Items, Key
+from protolink_grpc.reports.agentruntime_validator.task_statuses import TERMINAL, status_after
 
 RECENT: Final = 10_000
 """Number of events whose repetition is recognized as a second delivery of the same event."""
@@ -21,6 +23,9 @@ BEGINNINGS: Final = ("session.created", "thread.started", "turn.submitted", "tas
 EXECUTION: Final = ("tool.progress", "tool.result", "process.started", "artifact.changed")
 """Types that show that a tool call, if they name one, is executed."""
 
+EDITS: Final = ("editedArguments", "updatedInput", "updatedInputRef")
+"""Fields of a decision that changes the arguments of a tool call."""
+
 REFUSALS: Final = frozenset(
     words(
         "deny denied reject rejected expire expired cancel cancelled canceled timeout timed_out unavailable abort aborted"
@@ -28,8 +33,16 @@ REFUSALS: Final = frozenset(
 )
 """Decisions that do not allow what they are about."""
 
-TERMINAL: Final = frozenset(("completed", "failed", "cancelled", "timed_out"))
-"""The statuses of tasks that are final for scheduling."""
+WITHDRAWN: Final = REFUSALS - {"deny", "denied", "reject", "rejected", "unavailable"}
+"""Decisions that no one has to offer: the question expired, or its work was canceled."""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolFacts:
+    """A tool of an inventory. `is_writing`: its calls must not overlap with others that have effects."""
+
+    is_writing: bool
+    is_destructive: bool
 
 
 @dataclass(slots=True)
@@ -46,6 +59,16 @@ class TurnFacts:
     """Hooks that have failed open and have no warning yet."""
     routing: str = ""
     """The type of the last routing event; empty if there was none."""
+    is_routed: bool = False
+    """Whether a model was selected."""
+    tools: dict[str, ToolFacts] = field(default_factory=dict)
+    """The tools of its inventory."""
+    writing: set[Key] = field(default_factory=set)
+    """The executing calls of tools with effects."""
+    stop_hooks: set[str] = field(default_factory=set)
+    """The hook runs at the point `stop`."""
+    blocking_stop: str = ""
+    """The last of them, if it has blocked the end of the turn."""
 
 
 @dataclass(slots=True)
@@ -65,6 +88,11 @@ class CallFacts:
         question: The open question about it.
         refusal: The last answer, if it refused the call.
         blocking_hook: A hook that has failed closed.
+        tool, policy: Those of `tool.started`.
+        arguments: Digest of the arguments of `tool.started`; None if they are unknown or a reference.
+        is_edited: A hook or an answer has changed the arguments.
+        is_destructive: The policy decided about it as a destructive action.
+        hook: A hook run that has stopped or changed the call.
     """
 
     turn: Key
@@ -75,6 +103,13 @@ class CallFacts:
     is_executing: bool = False
     has_violation: bool = False
     blocking_hook: str = ""
+    tool: str = ""
+    policy: str = ""
+    arguments: int | None = None
+    is_edited: bool = False
+    is_destructive: bool = False
+    has_sandbox: bool = False
+    hook: str = ""
 
 
 @dataclass(slots=True)
@@ -85,14 +120,25 @@ class TaskFacts:
     attempt: str = ""
     is_canceling: bool = False
     subagents: set[str] = field(default_factory=set)
+    artifacts: set[str] = field(default_factory=set)
+    """The artifacts of an open task: their ids and references."""
+    remote_artifacts: set[str] = field(default_factory=set)
+    """The artifacts that the tasks of its peers have."""
 
 
 @dataclass(slots=True)
 class QuestionFacts:
-    """An open question. `choices` are the decisions that it offers."""
+    """An open question.
+
+    Args:
+        choices: The decisions that it offers.
+        returned: The answer that came from a channel.
+    """
 
     call: Key | None
+    thread: Key
     choices: tuple[str, ...] = ()
+    returned: str = ""
 
 
 class LogState:
@@ -116,6 +162,10 @@ class LogState:
         self.steps: dict[Key, Key] = {}
         """The turn of each step of open turns."""
         self.actions: dict[Key, QuestionFacts] = {}
+        self.disconnected: set[Key] = set()
+        """The channels that are disconnected."""
+        self.channels: dict[Key, str] = {}
+        """The channel to the peer that works on each subagent or task."""
         self.tasks: dict[str, TaskFacts] = {}
         self.runs: dict[str, str] = {}
         """The task of each run."""
@@ -148,6 +198,12 @@ class LogState:
     def call_of(self, event: Event) -> CallFacts | None:
         return self.calls.get((event.text("sessionId"), event.text("toolCallId")))
 
+    def is_writing(self, event: Event) -> bool:
+        """Whether an event is about a call of a tool that has effects, according to the inventory of its turn."""
+        call = self.call_of(event)
+        tool = None if call is None else self.turns[call.turn].tools.get(call.tool)
+        return tool is not None and tool.is_writing
+
     # -- The fold --------------------------------------------------------------------------------------------------------
 
     def note_beginning(self, event: Event) -> None:
@@ -173,6 +229,8 @@ class LogState:
             self._note_task(event)
         if kind in ("action.required", "action.resolved"):
             self._note_action(event)
+        elif kind.startswith("channel."):
+            self._note_channel(event)
         self.items.apply(event)
         if kind in ("turn.completed", "turn.failed"):
             self._end_turn(event.turn)
@@ -206,10 +264,17 @@ class LogState:
             self.threads[turn.thread].active[key] = turn.policy
         elif kind.startswith("routing."):
             turn.routing = kind
+            turn.is_routed = turn.is_routed or kind == "routing.decided"
         elif kind == "hook.failed" and event.payload.get("failOpen") is True:
             turn.quiet_hooks.add(event.text("hookRunId"))
         elif kind == "runtime.warning":
             turn.quiet_hooks.clear()
+        elif kind == "tool.catalog.resolved":
+            turn.tools = tools_of(event)
+        if event.text("hookPoint") == "stop":
+            turn.stop_hooks.add(event.text("hookRunId"))
+        if kind == "hook.completed" and event.text("hookRunId") in turn.stop_hooks:
+            turn.blocking_stop = event.text("hookRunId") if event.text("decision") == "block" else ""
         if step := event.text("stepId"):
             name = (event.text("sessionId"), step)
             if self.steps.setdefault(name, key) == key:
@@ -224,13 +289,30 @@ class LogState:
             call = self.calls[key] = CallFacts(event.turn)
             self.turns[event.turn].calls.append(key)
         call.step = call.step or event.text("stepId")
-        call.is_executing = call.is_executing or kind in EXECUTION
-        if kind == "permission.evaluated":
+        turn = self.turns[call.turn]
+        if kind in EXECUTION and not call.is_executing:
+            call.is_executing = True
+            if key not in turn.writing and self.is_writing(event):
+                turn.writing.add(key)
+        if kind == "tool.started":
+            call.tool, call.policy = event.text("toolName"), event.text("policy")
+            call.arguments = arguments_of(event)
+        elif kind in ("tool.result", "tool.failed"):
+            turn.writing.discard(key)
+        elif kind == "permission.evaluated":
             call.verdict, self.has_permissions = event.text("decision") or "unknown", True
+            call.is_destructive = event.payload.get("destructive") is True
+            call.is_edited = call.is_edited or event.text("decisionSource") == "human" or event.has("updatedInputRef")
+        elif kind == "sandbox.applied":
+            call.has_sandbox = True
         elif kind == "sandbox.violation":
             call.has_violation = True
         elif kind == "action.required":
             call.question, call.refusal = event.text("actionId"), ""
+        elif kind == "hook.completed":
+            call.is_edited = call.is_edited or event.has("updatedInputRef")
+            if event.text("decision") in ("block", "deny") or event.has("updatedInputRef", "updatedToolOutputRef"):
+                call.hook = event.text("hookRunId")
         elif kind == "hook.failed" and event.payload.get("failOpen") is False:
             call.blocking_hook = event.text("hookRunId")
 
@@ -238,15 +320,32 @@ class LogState:
         key = (event.text("sessionId"), event.text("actionId"))
         if event.type == "action.required":
             call = event.text("toolCallId")
-            self.actions[key] = QuestionFacts((key[0], call) if call else None, choices_of(event))
+            self.actions[key] = QuestionFacts((key[0], call) if call else None, event.thread, choices_of(event))
             return
         action = self.actions.pop(key, None)
         gated = self.calls.get(action.call) if action is not None and action.call is not None else None
         if gated is not None and gated.question == key[1]:
             decision = event.text("decision")
             gated.question, gated.refusal = "", decision if decision in REFUSALS else ""
+            gated.is_edited = gated.is_edited or decision == "edit" or event.has(*EDITS)
             if decision not in REFUSALS:
                 gated.verdict = "allow"
+
+    def _note_channel(self, event: Event) -> None:
+        session, channel = event.text("sessionId"), event.text("channelId")
+        if event.type in ("channel.connected", "channel.resumed"):
+            self.disconnected.discard((session, channel))
+        elif event.type == "channel.disconnected":
+            self.disconnected.add((session, channel))
+        elif event.type.startswith("channel.peer_task."):
+            if channel and (work := event.text("subagentId") or event.text("taskId")):
+                self.channels[(session, work)] = channel
+            if (task := self.tasks.get(event.text("taskId"))) is not None:
+                task.remote_artifacts.update(references_of(event, "remoteArtifactRefs"))
+        elif event.type == "channel.permission_returned":
+            question = self.actions.get((session, event.text("actionId")))
+            if question is not None:
+                question.returned = event.text("decision") or event.text("response")
 
     def _note_task(self, event: Event) -> None:
         kind = event.type
@@ -257,6 +356,8 @@ class LogState:
             self.runs.setdefault(run, event.text("taskId"))
             if event.text("traceId"):
                 self.traced.add(run)
+        if kind == "artifact.changed":
+            task.artifacts.update(filter(None, (event.text("artifactId"), event.text("readRef"))))
         if not kind.startswith(("task.", "subagent.")):
             return
         task.status = status_after(event, task.status)
@@ -271,6 +372,11 @@ class LogState:
             self.has_subagents = True
         elif kind in ("subagent.completed", "subagent.failed", "subagent.closed"):
             task.subagents.discard(event.text("subagentId"))
+            self.channels.pop((event.text("sessionId"), event.text("subagentId")), None)
+        if task.status in TERMINAL and kind.startswith("task."):
+            task.artifacts.clear()
+            task.remote_artifacts.clear()
+            self.channels.pop((event.text("sessionId"), event.text("taskId")), None)
 
     def _end_turn(self, key: Key) -> None:
         self.items.close_turn(key)
@@ -295,53 +401,32 @@ def choices_of(event: Event) -> tuple[str, ...]:
     return tuple(each for each in names if isinstance(each, str))
 
 
-STATUSES: Final = frozenset(
-    words(
-        "draft accepted queued preparing running waiting_input waiting_permission waiting_resource blocked paused retrying "
-        "cancelling cancelled timed_out failed lost completed archived stale unknown"
-    )
-)
-"""The statuses of tasks."""
-
-WAITING: Final = frozenset(("waiting_input", "waiting_permission", "waiting_resource"))
-
-_STATUS_AFTER: Final = {
-    "task.created": "accepted",
-    "task.accepted": "accepted",
-    "task.queued": "queued",
-    "task.started": "running",
-    "task.attempt.started": "running",
-    "task.waiting": "waiting_resource",
-    "task.blocked": "blocked",
-    "task.paused": "paused",
-    "task.resumed": "running",
-    "task.retrying": "retrying",
-    "task.cancel_requested": "cancelling",
-    "task.cancelled": "cancelled",
-    "task.timed_out": "timed_out",
-    "task.failed": "failed",
-    "task.lost": "lost",
-    "task.completed": "completed",
-    "task.archived": "archived",
-}
-"""The status after each event. Events of other types leave it unchanged."""
-
-_CHOICES: Final = {
-    "task.created": frozenset(("draft", "accepted")),
-    "task.started": frozenset(("preparing", "running")),
-    "task.attempt.started": frozenset(("preparing", "running")),
-    "task.waiting": WAITING | {"queued"},
-    "task.resumed": frozenset(("queued", "preparing", "running")),
-}
-"""The types whose event chooses one of several statuses."""
+def arguments_of(event: Event) -> int | None:
+    """Return a digest of the arguments of a tool call. None: the event does not have them, or only a reference."""
+    found = event.payload.get("safeArgs")
+    if found is None or (isinstance(found, dict) and ("outputRef" in found or "inputRef" in found)):
+        return None
+    return hash(json.dumps(found, sort_keys=True))
 
 
-def status_after(event: Event, before: str) -> str:
-    """Return the status of a task after one of its events."""
-    status = _STATUS_AFTER.get(event.type, before)
-    named = event.text("status")
-    if event.type in _CHOICES and named in _CHOICES[event.type]:
-        return named
-    if event.type == "task.cancel_requested" and before in TERMINAL:
-        return before
-    return status
+def tools_of(event: Event) -> dict[str, ToolFacts]:
+    """Return the tools of an inventory by name. A tool without flags has no effects."""
+    tools = event.payload.get("tools")
+    found: dict[str, ToolFacts] = {}
+    for each in tools if isinstance(tools, list) else ():
+        name = each.get("toolName", each.get("name")) if isinstance(each, dict) else None
+        if isinstance(name, str):
+            is_writing = each.get("isReadOnly") is False and each.get("isConcurrencySafe") is not True
+            found[name] = ToolFacts(is_writing, each.get("isDestructive") is True)
+    return found
+
+
+def references_of(event: Event, name: str) -> set[str]:
+    """Return the references of a list in the payload or in `refs`: texts, or objects with an id or a reference."""
+    refs = event.record.get("refs")
+    found = event.payload.get(name, refs.get(name) if isinstance(refs, dict) else None)
+    items = [
+        each.get("artifactId", each.get("readRef")) if isinstance(each, dict) else each
+        for each in (found if isinstance(found, list) else ())
+    ]
+    return {each for each in items if isinstance(each, str) and each}

@@ -89,6 +89,34 @@ _ROWS: Final = (
         "benchmark.comparison.completed",
         "meanRewardDelta evidenceCompletenessRate p0QcGateRegressionCount",
     ),
+    (
+        "R070",
+        "A task of a peer has its protocol, its id there and its agent.",
+        "TASK:136",
+        "channel.peer_task.linked",
+        "nativeProtocol|protocol remoteTaskId remoteAgentRef|agentCardRef|agent",
+    ),
+    (
+        "R130",
+        "A job has its status, its instruction and its items or inputs.",
+        "SJ:22",
+        "job.created",
+        "status instruction|instructionRef items|itemCount|itemCursor|inputRefs",
+    ),
+    (
+        "R123.3",
+        "A fallback has the model before it, the model after it, and the reason.",
+        "MR:22",
+        "routing.fallback.applied",
+        "from|fromModel|requestedModel to|toModel|selectedModel reason|decisionReason",
+    ),
+    (
+        "R123.4",
+        "A routing that is not possible has its reason.",
+        "MR:22",
+        "routing.not_possible",
+        "reason|decisionReason|capabilityGap",
+    ),
     ("X11", "A limit that changed has its state.", "SPEC:141", "limit.changed", "limitState|limitEvent|state"),
     ("X12", "A warning and an error have a category.", "SPEC:142", "runtime.warning runtime.error", "category"),
     ("X13", "The end of a subagent has its status.", "SJ:14", "subagent.completed subagent.failed", "status"),
@@ -107,6 +135,21 @@ _ROWS: Final = (
         "model|selectedModel|requestedModel provider|selectedProvider|requestedProvider",
     ),
     ("X16", "A rate limit names who set it.", "MR:28", "rate_limit.hit", "source|provider|limitedBy|limitEvent"),
+    ("X17", "The status of a run has a phase, a status or a title.", "SPEC:134", "run.status", "phase|status|title"),
+    (
+        "X18",
+        "Evidence that changed has a reference or an outcome.",
+        "RES:46",
+        "evidence.changed",
+        "packRef|traceRef|replayRef|reviewRef|readRef|verificationOutcomes",
+    ),
+    (
+        "X20",
+        "The status of a peer's task has the peer's word for it.",
+        "TASK:136",
+        "channel.peer_task.updated",
+        "nativeStatus|remoteStatus",
+    ),
 )
 
 RULES = RuleSet()

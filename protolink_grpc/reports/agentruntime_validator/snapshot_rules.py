@@ -5,9 +5,10 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from protolink_grpc.reports.agentruntime_validator.event_file import Event
-from protolink_grpc.reports.agentruntime_validator.log_state import LogState, status_after
+from protolink_grpc.reports.agentruntime_validator.log_state import LogState
 from protolink_grpc.reports.agentruntime_validator.rule import Rule, RuleResult
 from protolink_grpc.reports.agentruntime_validator.snapshot import Snapshot
+from protolink_grpc.reports.agentruntime_validator.task_statuses import status_after
 
 Comparison = Callable[["SessionFold", Snapshot], Iterator[str]]
 """Yields an outcome for each compared fact: empty if it is equal in both. Nothing: the snapshot has no such facts."""

@@ -1,45 +1,12 @@
 """Rules about tasks, their attempts and their subagents. `lifecycle_rules` has those about the begin and end of an attempt."""
 
-from types import MappingProxyType
 from typing import Final
 
 from protolink_grpc.reports.agentruntime_validator.event_file import Event
 from protolink_grpc.reports.agentruntime_validator.event_types import words
-from protolink_grpc.reports.agentruntime_validator.log_state import STATUSES, WAITING, LogState, status_after
+from protolink_grpc.reports.agentruntime_validator.log_state import LogState
 from protolink_grpc.reports.agentruntime_validator.rule import HOLDS, Outcome, RuleSet
-
-ATTEMPT_STATUSES: Final = frozenset(
-    words(
-        "idle queued preparing running blocked streaming retrying completed failed cancelled stale unknown unavailable "
-        "not_applicable"
-    )
-)
-
-_ENDINGS: Final = frozenset(("cancelling", "cancelled", "failed", "timed_out", "lost"))
-_ACTIVE: Final = frozenset(("queued", "preparing", "running", "paused", "retrying"))
-_FINISHED: Final = frozenset(("retrying", "archived"))
-
-NEXT: Final = MappingProxyType(
-    {
-        # The contract has no table; this one follows from the meanings of the statuses. That `cancelling` comes before `cancelled`
-        # is rule R051. A new attempt may begin after a crash in every active state.
-        "": frozenset(("draft", "accepted")),
-        "draft": frozenset(("accepted", "cancelled", "archived")),
-        "accepted": _ENDINGS | _ACTIVE - {"paused"} | {"blocked"},
-        "queued": _ENDINGS | _ACTIVE | {"blocked"},
-        "preparing": _ENDINGS | _ACTIVE | WAITING | {"blocked"},
-        "running": _ENDINGS | _ACTIVE | WAITING | {"blocked", "completed"},
-        "blocked": _ENDINGS | _ACTIVE | WAITING,
-        **dict.fromkeys(WAITING, _ENDINGS | _ACTIVE | WAITING | {"blocked"}),
-        "paused": _ENDINGS | _ACTIVE,
-        "retrying": _ENDINGS | _ACTIVE,
-        "cancelling": _ENDINGS | _ACTIVE | WAITING | {"completed"},
-        "lost": _ENDINGS | {"running", "retrying"},
-        **dict.fromkeys(("failed", "timed_out", "cancelled", "completed"), _FINISHED),
-        "archived": frozenset[str](),
-    }
-)
-"""The statuses that may follow each one."""
+from protolink_grpc.reports.agentruntime_validator.task_statuses import ATTEMPT_STATUSES, NEXT, STATUSES, status_after
 
 MOVES: Final = tuple(
     f"task.{name}"

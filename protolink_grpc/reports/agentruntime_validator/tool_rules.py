@@ -1,9 +1,15 @@
-"""Rules about tool calls, permissions, questions, sandboxes, hooks and model calls."""
+"""Rules about tool calls, permissions and questions."""
 
 from typing import Final
 
 from protolink_grpc.reports.agentruntime_validator.event_file import Event
-from protolink_grpc.reports.agentruntime_validator.log_state import EXECUTION, REFUSALS, LogState, choices_of
+from protolink_grpc.reports.agentruntime_validator.log_state import (
+    EXECUTION,
+    WITHDRAWN,
+    LogState,
+    arguments_of,
+    choices_of,
+)
 from protolink_grpc.reports.agentruntime_validator.rule import HOLDS, Outcome, RuleSet
 
 DECISIONS: Final = frozenset(("allow", "deny", "ask", "sandboxed", "unavailable"))
@@ -12,14 +18,10 @@ DECISION_SOURCES: Final = frozenset(
     ("rule", "mode", "hook", "classifier", "human", "host_policy", "sandbox_override", "tool_contract", "unknown")
 )
 
-SANDBOX_MODES: Final = frozenset(("read_only", "workspace_write", "danger_full_access", "external_sandbox"))
-
-HOOK_DECISIONS: Final = frozenset(("continue", "block", "allow", "deny", "ask"))
+MODES: Final = frozenset(("default", "untrusted", "on_request", "on_failure", "never", "plan", "bypass", "auto"))
+"""The permission modes."""
 
 POLICIES: Final = frozenset(("allowed", "ask", "denied", "sandboxed", "unavailable"))
-
-WITHDRAWN: Final = REFUSALS - {"deny", "denied", "reject", "rejected", "unavailable"}
-"""Decisions that no one has to offer: the question expired, or its work was canceled."""
 
 RULES = RuleSet()
 
@@ -49,6 +51,43 @@ def check_result(event: Event, log: LogState) -> Outcome:
         return HOLDS
     names = ("outputRef", "resultRef", "preview", "structuredContentRef", "rawOutputRef", "artifactRefs")
     return HOLDS if event.has(*names) else "without result or outputRef"
+
+
+@RULES.rule(
+    "R096",
+    "A result that is a reference has a preview, or its structured content or artifacts.",
+    "OS:20",
+    "tool.result",
+)
+def check_structured_result(event: Event, log: LogState) -> Outcome:
+    inside = event.payload.get("result")
+    result = inside if isinstance(inside, dict) else {}
+    if not event.has("outputRef", "resultRef", "rawOutputRef") and not {"outputRef", "rawOutputRef"} & result.keys():
+        return None
+    names = ("preview", "displayPreview", "structuredContentRef", "artifactRefs", "errorRef")
+    return HOLDS if event.has(*names) or any(result.get(name) is not None for name in names) else "without preview"
+
+
+@RULES.rule(
+    "R014",
+    "The arguments of a tool call change only by a hook, an answer or a decision of the policy.",
+    "SPEC:51, HP:10",
+    *EXECUTION,
+)
+def check_arguments(event: Event, log: LogState) -> Outcome:
+    call, arguments = log.call_of(event), arguments_of(event)
+    if call is None or call.arguments is None or arguments is None:
+        return None
+    return HOLDS if arguments == call.arguments or call.is_edited else "other arguments than those of tool.started"
+
+
+@RULES.rule("R092", "Calls of tools with effects do not overlap in a turn.", "TC:74", *EXECUTION)
+def check_serialized(event: Event, log: LogState) -> Outcome:
+    call = log.call_of(event)
+    if call is None or call.is_executing or not log.is_writing(event):
+        return None
+    others = sorted(name for _, name in log.turns[call.turn].writing)
+    return f"tool call {others[0]} is executed at the same time" if others else HOLDS
 
 
 @RULES.rule("R098.1", "The policy decides about a tool call before it is executed.", "PS:10, AS:56", *EXECUTION)
@@ -110,6 +149,61 @@ def check_decision(event: Event, log: LogState) -> Outcome:
     return HOLDS if "decisionReason" in event.payload else "without decisionReason"
 
 
+@RULES.rule(
+    "R100.1",
+    "The policy decides about a tool that is destructive as about a destructive action.",
+    "PS:20",
+    "tool.started",
+)
+def check_destructive(event: Event, log: LogState) -> Outcome:
+    call, turn = log.call_of(event), log.turns.get(event.turn)
+    tool = None if turn is None else turn.tools.get(event.text("toolName"))
+    if call is None or tool is None or not tool.is_destructive or not call.verdict:
+        return None
+    return HOLDS if call.is_destructive else "the decision is without destructive: true"
+
+
+@RULES.rule(
+    "R100.2",
+    "A decision about a destructive action has its scope, its source and advice for a rollback.",
+    "PS:20",
+    "permission.evaluated",
+)
+def check_destructive_decision(event: Event, log: LogState) -> Outcome:
+    if event.payload.get("destructive") is not True:
+        return None
+    needed = (("scope", "impactScope"), ("decisionSource",), ("rollbackAdvice", "rollback"))
+    missing = [names[0] for names in needed if not event.has(*names)]
+    return f"without {' and '.join(missing)}" if missing else HOLDS
+
+
+@RULES.rule(
+    "R099",
+    "A permission mode is one of the contract's eight.",
+    "PS:18",
+    "permission.evaluated",
+    "permission.requested",
+    "action.required",
+    "policy.changed",
+)
+def check_known_mode(event: Event, log: LogState) -> Outcome:
+    state = event.record.get("permissionState", event.payload.get("permissionState"))
+    mode = event.text("permissionMode") or (state.get("mode") if isinstance(state, dict) else None)
+    if not mode:
+        return None
+    return HOLDS if mode in MODES else f"mode {mode!r}"
+
+
+@RULES.rule(
+    "R103", "A call that is sandboxed by the policy has its sandbox before it is executed.", "PS:32", *EXECUTION
+)
+def check_sandboxed(event: Event, log: LogState) -> Outcome:
+    call = log.call_of(event)
+    if call is None or "sandboxed" not in (call.policy, call.verdict):
+        return None
+    return HOLDS if call.has_sandbox else f"no sandbox.applied of tool call {event.text('toolCallId')}"
+
+
 @RULES.rule("R105.5", "A permission is requested after the policy was evaluated.", "PS:24", "permission.requested")
 def check_request_evaluated(event: Event, log: LogState) -> Outcome:
     call = log.call_of(event)
@@ -151,137 +245,3 @@ def check_answer(event: Event, log: LogState) -> Outcome:
     if decision in action.choices or decision in WITHDRAWN:
         return HOLDS
     return f"decision {decision!r} is not one of {', '.join(action.choices)}"
-
-
-# -- Sandboxes and hooks ---------------------------------------------------------------------------------------------------
-
-
-@RULES.rule("R102", "A sandbox has its mode, its directory and its network.", "PS:30", "sandbox.applied")
-def check_sandbox(event: Event, log: LogState) -> Outcome:
-    inside = event.record.get("sandboxProfile")
-    profile = inside if isinstance(inside, dict) else event.payload
-    if profile.get("mode") not in SANDBOX_MODES:
-        return f"mode {profile.get('mode')!r}"
-    missing = [name for name in ("cwd", "network") if name not in profile]
-    return f"without {' and '.join(missing)}" if missing else HOLDS
-
-
-@RULES.rule("R107", "A failure by the sandbox has a sandbox.violation.", "PS:30", "tool.failed")
-def check_violation(event: Event, log: LogState) -> Outcome:
-    call = log.call_of(event)
-    if call is None or not event.text("failureCategory").startswith("sandbox"):
-        return None
-    return HOLDS if call.has_violation else f"no sandbox.violation of tool call {event.text('toolCallId')}"
-
-
-@RULES.rule("R111", "The result of a hook is one of the contract's decisions.", "HP:22", "hook.completed")
-def check_hook_decision(event: Event, log: LogState) -> Outcome:
-    decision = event.text("decision")
-    if not decision:
-        return None
-    return HOLDS if decision in HOOK_DECISIONS else f"decision {decision!r}"
-
-
-@RULES.rule(
-    "R112", "After a hook that failed closed, its tool call is not executed.", "HP:33", *EXECUTION, "tool.failed"
-)
-def check_failed_closed(event: Event, log: LogState) -> Outcome:
-    call = log.call_of(event)
-    if call is None or not call.blocking_hook:
-        return None
-    return HOLDS if event.type == "tool.failed" else f"hook run {call.blocking_hook} has failed closed"
-
-
-@RULES.rule(
-    "R113", "A hook that failed open has a runtime.warning in its turn.", "HP:33", "turn.completed", "turn.failed"
-)
-def check_warning(event: Event, log: LogState) -> Outcome:
-    turn = log.turns.get(event.turn)
-    if turn is None or "hook.failed" not in turn.begun:
-        return None
-    return f"no warning about hook run {min(turn.quiet_hooks)}" if turn.quiet_hooks else HOLDS
-
-
-@RULES.rule("R114.4", "The end of a hook has its duration.", "HP:22", "hook.completed", "hook.failed")
-def check_duration(event: Event, log: LogState) -> Outcome:
-    inside = event.record.get("hookRun")
-    found = [
-        place["durationMs"] for place in (event.payload, inside) if isinstance(place, dict) and "durationMs" in place
-    ]
-    is_number = bool(found) and isinstance(found[0], int | float) and not isinstance(found[0], bool) and found[0] >= 0
-    return HOLDS if is_number else "without durationMs"
-
-
-# -- Models, routing and cost ----------------------------------------------------------------------------------------------
-
-
-@RULES.rule("R026.5", "The end of a model call has the usage and the stop reason.", "RES:75", "model.completed")
-def check_usage(event: Event, log: LogState) -> Outcome:
-    missing = [name for name in ("usage", "stopReason") if not event.has(name)]
-    return f"without {' and '.join(missing)}" if missing else HOLDS
-
-
-@RULES.rule(
-    "R026.6", "A failed model call has a failureCategory, and whether a retry makes sense.", "RES:75", "model.failed"
-)
-def check_model_failure(event: Event, log: LogState) -> Outcome:
-    if not event.has("failureCategory", "errorCategory"):
-        return "without failureCategory"
-    return HOLDS if isinstance(event.payload.get("retryable"), bool) else "without retryable"
-
-
-@RULES.rule("R015", "A cost names a model call of the log.", "SPEC:58", "cost.recorded", needs_beginning=True)
-def check_cost_joins(event: Event, log: LogState) -> Outcome:
-    call = event.text("modelRequestId")
-    if not call:
-        return None
-    key = (event.text("sessionId"), call)
-    return HOLDS if key in log.models.open or log.models.has_ended(key) else f"no model.requested of model call {call}"
-
-
-@RULES.rule("R127", "A cost is an amount or unknown.", "MR:28", "cost.recorded", "cost.estimated")
-def check_amount(event: Event, log: LogState) -> Outcome:
-    inside = event.record.get("costState")
-    places = [event.payload, *([inside] if isinstance(inside, dict) else [])]
-    names = (
-        "costMicros",
-        "costUsd",
-        "cost",
-        "amount",
-        "actualCost",
-        "estimate",
-        "estimatedCost",
-        "estimatedClass",
-        "costClass",
-    )
-    found = [place[name] for place in places for name in names if name in place]
-    is_amount = any(isinstance(each, str | dict) or (isinstance(each, int | float) and each >= 0) for each in found)
-    return HOLDS if is_amount else "without an amount; unknown is a value"
-
-
-@RULES.rule(
-    "R091", "After a routing decision that no model is possible, no model is called.", "TC:57", "model.requested"
-)
-def check_routing(event: Event, log: LogState) -> Outcome:
-    turn = log.turns.get(event.turn)
-    if turn is None or not turn.routing:
-        return None
-    return "routing.not_possible is the last routing decision" if turn.routing == "routing.not_possible" else HOLDS
-
-
-@RULES.rule("R125", "A single candidate is counted as one.", "MR:24", "routing.single_candidate")
-def check_single(event: Event, log: LogState) -> Outcome:
-    inside = event.record.get("candidateModelSet")
-    places = [event.payload, *([inside] if isinstance(inside, dict) else [])]
-    counts = [place["candidateCount"] for place in places if "candidateCount" in place]
-    return HOLDS if counts == [1] * len(counts) and counts else f"candidateCount {counts[0] if counts else 'missing'}"
-
-
-@RULES.rule("R123", "A routing decision has the selected model and the reason.", "MR:22", "routing.decided")
-def check_routing_decision(event: Event, log: LogState) -> Outcome:
-    inside = event.record.get("routingDecision")
-    places = [event.payload, *([inside] if isinstance(inside, dict) else [])]
-    for names in (("selectedModel", "selected"), ("decisionReason", "reason")):
-        if not any(place.get(name) for place in places for name in names):
-            return f"without {names[0]}"
-    return HOLDS

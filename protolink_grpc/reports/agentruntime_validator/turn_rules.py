@@ -171,3 +171,32 @@ def check_was_in_queue(event: Event, log: LogState) -> Outcome:
     if turn is None or not turn.is_queued:
         return None
     return HOLDS if "queue.changed" in turn.begun else f"no queue.changed of turn {event.turn[1]}"
+
+
+# -- Snapshots and compactions ------------------------------------------------------------------------------------------
+
+
+@RULES.rule(
+    "X19",
+    "A snapshot that was updated has its name, and the sequence or the version that it reflects.",
+    "SPEC:147, RES:88",
+    "snapshot.updated",
+)
+def check_snapshot(event: Event, log: LogState) -> Outcome:
+    if not event.has("snapshot", "readModel", "model", "recoveryMode"):
+        return "without snapshot"
+    names = ("sequence", "snapshotSequence", "cursor", "version", "position", "recoveryMode")
+    return HOLDS if any(event.payload.get(name) not in (None, "") for name in names) else "without sequence"
+
+
+@RULES.rule(
+    "R034", "A compaction keeps the open questions of its thread.", "SH:18, TC:53", "context.compaction.completed"
+)
+def check_questions_kept(event: Event, log: LogState) -> Outcome:
+    names = ("preservedActions", "pendingActions", "preservedPendingActions")
+    kept = next((event.payload[name] for name in names if isinstance(event.payload.get(name), list)), None)
+    if kept is None:
+        return None
+    ids = {each.get("actionId") if isinstance(each, dict) else each for each in kept if isinstance(each, dict | str)}
+    lost = sorted(name for (_, name), each in log.actions.items() if each.thread == event.thread and name not in ids)
+    return f"without question {lost[0]}, which is open" if lost else HOLDS

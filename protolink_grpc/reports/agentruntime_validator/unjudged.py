@@ -16,6 +16,7 @@ COVERED: Final = MappingProxyType(
         "R093": "R088.4",
         "R119": "R009",
         "R132": "R008.1",
+        "R136": "R070",
         "R140": "R042.1",
         "R144": "R061.1",
         "R148": "R026.2",
@@ -36,16 +37,13 @@ UNJUDGED: Final = MappingProxyType(
             "a review by a person": "R019 R032 R039 R057 R081 R135 R171 R172 R173",
             "a limit or a pattern that the contract does not define": "R017 R027 R083 R084 R109 R110 R159 R182",
             "several snapshots, or read models beside the session": (
-                "R010 R021 R034 R054 R059 R063 R064 R066 R069 R077 R078 R103 R115 R116 R117 R122 R126 R136 R142 R143 R145 "
-                "R146 R151 R178"
+                "R010 R021 R054 R059 R063 R064 R066 R077 R078 R116 R117 R122 R126 R142 R143 R145 R146 R151 R178"
             ),
             "exports of evidence, replays, reviews and benchmarks": (
-                "R025 R056 R150 R152 R153 R154 R155 R157 R158 R161 R163 R164 R165 R167 R170 R179 R180 R181"
+                "R056 R150 R152 R153 R154 R155 R157 R158 R161 R163 R164 R165 R167 R170 R179 R180 R181"
             ),
             "the schemas of the profile Lime": "R001 R174 R175 R176 R177",
-            "nothing else, but this version has no rule for them": (
-                "R011 R014 R016 R024 R060 R070 R071 R092 R096 R099 R100 R130 R138 R141 R184"
-            ),
+            "nothing else, but this version has no rule for them": "R011 R060",
             "nothing: they permit something": "R046",
         }.items()
     }

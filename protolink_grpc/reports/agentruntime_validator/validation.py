@@ -5,8 +5,11 @@ from itertools import chain
 from typing import Any, BinaryIO, Final
 
 from protolink_grpc.reports.agentruntime_validator import (
+    channel_rules,
     envelope_rules,
+    hook_rules,
     lifecycle_rules,
+    model_rules,
     payload_rules,
     task_rules,
     tool_rules,
@@ -22,8 +25,11 @@ from protolink_grpc.reports.agentruntime_validator.unjudged import UNJUDGED
 LOG_RULES: Final[tuple[LogRule, ...]] = tuple(
     sorted(
         (
+            *channel_rules.RULES,
             *envelope_rules.RULES,
+            *hook_rules.RULES,
             *lifecycle_rules.RULES,
+            *model_rules.RULES,
             *payload_rules.RULES,
             *task_rules.RULES,
             *tool_rules.RULES,
