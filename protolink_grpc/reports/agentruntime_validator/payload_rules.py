@@ -141,7 +141,7 @@ _ROWS: Final = (
         "Evidence that changed has a reference or an outcome.",
         "RES:46",
         "evidence.changed",
-        "packRef|traceRef|replayRef|reviewRef|readRef|verificationOutcomes",
+        "packRef|traceRef|replayRef|reviewRef|readRef|evidenceRef|verificationOutcomes",
     ),
     (
         "X20",

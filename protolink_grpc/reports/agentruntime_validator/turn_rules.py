@@ -183,7 +183,7 @@ def check_was_in_queue(event: Event, log: LogState) -> Outcome:
     "snapshot.updated",
 )
 def check_snapshot(event: Event, log: LogState) -> Outcome:
-    if not event.has("snapshot", "readModel", "model", "recoveryMode"):
+    if not event.has("snapshot", "readModel", "readModels", "recoveryMode"):
         return "without snapshot"
     names = ("sequence", "snapshotSequence", "cursor", "version", "position", "recoveryMode")
     return HOLDS if any(event.payload.get(name) not in (None, "") for name in names) else "without sequence"
