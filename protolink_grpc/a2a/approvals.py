@@ -53,7 +53,7 @@ def find_decision(fold: TaskFold, message: Message) -> ApprovalDecision | None:
 async def read_updates(service: TaskService, updates: Updates, frames: Sequence[bytes]) -> list[Update]:
     """Return the updates of these events. The approval requests that the events refer to are read from the store."""
     for approval_id in filter(None, map(asked_in, frames)):
-        request = await service.question(approval_id)
+        request = await service.approvals.request(approval_id)
         if request is not None:
             updates.approval_requests[approval_id] = request
     return updates.read(frames)

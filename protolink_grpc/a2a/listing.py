@@ -109,7 +109,7 @@ async def _find_waiting(service: TaskService, query: TaskQuery, may_answer: MayA
     wanted = ApprovalQuery(query.agent_name, query.principal, pending, page_size=WAITING_PAGE)
     found: dict[str, TaskState] = {}
     while True:
-        page = await service.approval_rows(wanted)
+        page = await service.approvals.find(wanted)
         for task_id in dict.fromkeys(row.task_id for row in page.records):
             if task_id in found:
                 continue

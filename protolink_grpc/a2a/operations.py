@@ -341,7 +341,7 @@ class Operations:
             )
         self._check_access(caller, RESPOND)
         after = fold.sequence
-        await self._service.respond(decision, owner, any_etag=True)
+        await self._service.approvals.respond(decision, owner, any_etag=True)
         return self._service.turn_after(fold.task_id, after)
 
     # -- reading ---------------------------------------------------------------------------------------------------------

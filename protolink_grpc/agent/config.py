@@ -26,9 +26,9 @@ from protolink_grpc.net.tls import TLSConfig
 from protolink_grpc.policy.capabilities import Policy
 from protolink_grpc.reports import RunStore
 from protolink_grpc.runtime.actions.approvals import ApprovalHandler, Approvals
+from protolink_grpc.runtime.limits import Limits
 from protolink_grpc.runtime.log import AppendObserver
 from protolink_grpc.runtime.recovery import Recovery
-from protolink_grpc.runtime.service import Limits
 from protolink_grpc.state import State, Storage
 from protolink_grpc.telemetry.base import Telemetry
 from protolink_grpc.tools.runner import MAX_WORKERS

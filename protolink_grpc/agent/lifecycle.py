@@ -48,9 +48,10 @@ from protolink_grpc.net.event_loops import run_server
 from protolink_grpc.net.tls import TLSConfig
 from protolink_grpc.reports import RunStore, SQLiteRunStore
 from protolink_grpc.reports.run_saver import RunSaver
+from protolink_grpc.runtime.limits import Limits
 from protolink_grpc.runtime.log import AppendObserver
 from protolink_grpc.runtime.run import Run, RunActions
-from protolink_grpc.runtime.service import Limits, TaskService
+from protolink_grpc.runtime.service import TaskService
 from protolink_grpc.services.definition import ServiceMethod
 from protolink_grpc.services.execution import ServiceCalls
 from protolink_grpc.services.method_tools import MethodTool

@@ -376,19 +376,19 @@ class LocalAgent:
             page_size=page_size_of(wanted.page_size),
             after=cursor_from_token(wanted.page_token),
         )
-        page = await self._on_its_loop(lambda service: service.approvals(self._principal, query), timeout_s)
+        page = await self._on_its_loop(lambda service: service.approvals.page(self._principal, query), timeout_s)
         return ApprovalList(page.approvals, token_from_cursor(page.next))
 
     def watch_approvals(self, task_id: str, after_revision: int) -> AsyncGenerator[ApprovalChanges, None]:
         def open_watch(service: TaskService) -> AsyncGenerator[ApprovalChanges, None]:
-            return service.watch_approvals(self._principal, task_id, after_revision=after_revision)
+            return service.approvals.watch(self._principal, task_id, after_revision=after_revision)
 
         return self._batches(open_watch, lambda changes: changes, None, task_id)
 
     async def respond(self, decision: ApprovalDecision, request_id: str, timeout_s: float | None) -> ApprovalAnswer:
         copy = ApprovalDecision.from_dict(decision.to_dict())
         answered = await self._on_its_loop(
-            lambda service: service.respond(copy, self._principal, request_id), timeout_s
+            lambda service: service.approvals.respond(copy, self._principal, request_id), timeout_s
         )
         return ApprovalAnswer(*answered)
 

@@ -18,22 +18,21 @@ from protolink_grpc.errors import (
     TaskNotCancelableError,
 )
 from protolink_grpc.logs import get_logger
-from protolink_grpc.models.action import Approval, ApprovalDecision, ApprovalRequest
-from protolink_grpc.models.arguments import checks_arguments
 from protolink_grpc.models.cancellation import CancellationToken
 from protolink_grpc.models.clock import Clock, SystemClock
 from protolink_grpc.models.events import CancelRequested
 from protolink_grpc.models.fold import TaskFold
 from protolink_grpc.models.lifecycle import INTERRUPTED, TERMINAL, TaskState
 from protolink_grpc.models.redaction import DEFAULT_REDACTION_POLICY, RedactionPolicy
-from protolink_grpc.models.watch import ApprovalChanges, StopAt
+from protolink_grpc.models.watch import StopAt
 from protolink_grpc.net import loop_watchdog
 from protolink_grpc.net.loop_watchdog import LoopWatchdog
 from protolink_grpc.net.tracing import caller_trace, waiting_runs
 from protolink_grpc.reports.run_saver import RunSaver
-from protolink_grpc.runtime.actions.approvals import ApprovalPage, Approvals, ApprovalService, CheckEdit
+from protolink_grpc.runtime.actions.approvals import Approvals, ApprovalService, CheckEdit
 from protolink_grpc.runtime.admission import Admission, Turn
 from protolink_grpc.runtime.facts import canceled_status
+from protolink_grpc.runtime.limits import Limits
 from protolink_grpc.runtime.live_text import LiveTexts
 from protolink_grpc.runtime.log import AppendObserver, AppendObservers, LiveTask
 from protolink_grpc.runtime.recovery import Lease, OrphanRecovery, Recovery, this_worker
@@ -46,83 +45,13 @@ from protolink_grpc.runtime.task_control import TaskControl
 from protolink_grpc.runtime.task_snapshots import TaskSnapshots
 from protolink_grpc.runtime.tasks import Tasks, WarmTasks, not_found_error
 from protolink_grpc.runtime.watch import LogWatcher, ReadStart
-from protolink_grpc.storage.approvals import ApprovalQuery, ApprovalRow
 from protolink_grpc.storage.port import HELD, ForeignListener, TaskHead, TaskPage, TaskQuery, TaskStore
-from protolink_grpc.storage.records import Page
 from protolink_grpc.storage.webhooks import WebhookRows
 
 log = get_logger(__name__)
 
 READERS_WAIT_S = 2.0
 """How long a stop waits for readers that have not read all events yet, in seconds."""
-
-
-@checks_arguments
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """Bounds of one agent in one process.
-
-    A request that would exceed one of the first four is refused with RESOURCE_EXHAUSTED and a retry hint.
-
-    Args:
-        max_concurrency: Maximum number of runs that work at the same time; at least 1. The value in the agent's card is only
-            shown to callers.
-        max_queue: Maximum number of further runs that wait for a slot or for an approval.
-        max_task_bytes: Maximum encoded bytes of all tasks that work or wait. Their objects in memory take two to three times
-            as much.
-        principal_share: Part of `max_queue`, `max_task_bytes`, `warm_bytes` and `max_live_text_bytes` that one principal may use;
-            more than 0, at most 1. All anonymous callers are one principal: use 1.0 if there are no other callers.
-        warm_tasks: Maximum number of tasks kept in memory without a run: tasks that wait for input, so that their next turn does
-            not read their log, and tasks that ended while a caller streamed them, until that caller reads them.
-        warm_bytes: Maximum encoded bytes of these tasks. The least recently used ones are dropped first.
-        max_live_text_bytes: Maximum bytes of all texts that models are producing; text beyond is not shown live.
-        batch_events: Maximum number of events in one batch of a watch.
-        cancel_wait_s: How long a cancel waits for the end of the run before it returns the task as it is.
-        lease_ttl_s: How long the lease of this process is valid without a renewal; then other processes take over its tasks.
-        max_resumes_without_progress: How often in a row a run is resumed if its process died before the run made progress; then
-            its task fails, because the run may be what crashes the process. Orderly stops do not count. At least 1.
-        blocked_loop_s: How long the event loop may be blocked before the stack of its thread is logged, once; 0 disables this.
-        delta_interval_s: Minimum time between two batches of live text to one reader; the first piece is sent at once.
-
-    Raises:
-        InvalidArgumentError: A bound is out of range; names the field.
-    """
-
-    max_concurrency: int = 100
-    max_queue: int = 1000
-    max_task_bytes: int = 256 << 20
-    principal_share: float = 0.5
-    warm_tasks: int = 1000
-    warm_bytes: int = 64 << 20
-    max_live_text_bytes: int = 16 << 20
-    batch_events: int = 256
-    cancel_wait_s: float = 10.0
-    lease_ttl_s: float = 15.0
-    max_resumes_without_progress: int = 1
-    blocked_loop_s: float = 10.0
-    delta_interval_s: float = 0.025
-
-    def __post_init__(self) -> None:
-        for name, least in _LEAST.items():
-            if not getattr(self, name) >= least:
-                raise InvalidArgumentError(f"must be at least {least}", field=f"limits.{name}")
-        if not 0 < self.principal_share <= 1:
-            raise InvalidArgumentError("must be more than 0 and at most 1", field="limits.principal_share")
-        if not self.lease_ttl_s > 0:
-            raise InvalidArgumentError("must be more than 0", field="limits.lease_ttl_s")
-
-
-_LEAST = {
-    "max_concurrency": 1,
-    "max_queue": 0,
-    "max_task_bytes": 1,
-    "warm_tasks": 0,
-    "warm_bytes": 0,
-    "max_live_text_bytes": 0,
-    "batch_events": 1,
-    "cancel_wait_s": 0,
-    "delta_interval_s": 0,
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,6 +90,13 @@ class TaskService:
         has_spans: The telemetry makes a span of each run and action, so calls to other agents name them as their parents.
         actions: The actions that code of the handler can request of its run.
         inventory: Returns the tools that a principal with these scopes can use. None: the agent has no tools.
+
+    Attributes:
+        approvals: Lists, watches and answers the approvals of the tasks.
+        sessions: The sessions, and the turns that are submitted to them.
+        control: Drafts, links, progress, pauses and retries of single tasks.
+        snapshots: Read models of sessions and tasks.
+        webhooks: The receivers of the tasks' events.
     """
 
     def __init__(
@@ -246,7 +182,7 @@ class TaskService:
         self.webhooks = WebhookRows(agent_name, store)
         self.control = TaskControl(self._tasks, self._admission, TaskSnapshots(self._tasks))
         self.sessions = SessionService(self._tasks, self._admission, self._watching, self.cancel, self.watch)
-        self._approvals = ApprovalService(
+        self.approvals = ApprovalService(
             agent_name,
             store,
             clock=clock,
@@ -259,7 +195,7 @@ class TaskService:
         self.snapshots = SnapshotService(
             agent_name,
             store,
-            approvals=self._approvals,
+            approvals=self.approvals,
             read_task=self.get,
             read_head=self.head,
             describe_tasks=self.control.snapshots.in_brief,
@@ -668,67 +604,6 @@ class TaskService:
         except TimeoutError:
             await live.refresh()
             return live.fold
-
-    # -- approvals -------------------------------------------------------------------------------------------------------
-
-    async def approvals(self, principal: str, query: ApprovalQuery | None = None) -> ApprovalPage:
-        """Return one page of the approvals that the principal may answer or whose task it owns, oldest first.
-
-        Without a query no approval is filtered out. Secrets are redacted. The query's agent and principal are ignored.
-        """
-        return await self._approvals.page(principal, query or ApprovalQuery())
-
-    async def approval_rows(self, query: ApprovalQuery) -> Page[ApprovalRow]:
-        """Return one page of approval rows: their states, without the requests. The query names the owner."""
-        return await self._approvals.find(query)
-
-    def watch_approvals(
-        self, principal: str, task_id: str = "", *, after_revision: int = 0
-    ) -> AsyncGenerator[ApprovalChanges, None]:
-        """Yield the approvals of one task, or of all: first the pending ones, then each that is requested or answered.
-
-        Args:
-            after_revision: Revision at which an earlier watch ended. The changes since then replace the list of pending ones.
-
-        Yields:
-            Batches with positions, by the rules of watch.proto. If an approval changes twice quickly, only its last state may
-            be yielded.
-
-        Raises:
-            InvalidArgumentError: `after_revision` is negative.
-            UnavailableError: The service was stopped.
-        """
-        return self._approvals.watch(principal, task_id, after_revision)
-
-    async def question(self, approval_id: str) -> ApprovalRequest | None:
-        """Return the request of an approval, unredacted; None for an unknown one. The caller has checked who may see it."""
-        return await self._approvals.request(approval_id)
-
-    async def respond(
-        self, decision: ApprovalDecision, principal: str, request_id: str = "", *, any_etag: bool = False
-    ) -> tuple[Approval, bool]:
-        """Answer an approval, in whatever process its run waits.
-
-        `decided_by` and `decided_at` are set here.
-
-        Args:
-            decision: If it approves, its fingerprint must be the etag of the approval.
-            request_id: Idempotency key. A repetition of the same answer with the same id returns the first result.
-            any_etag: Accept a decision without an etag, for a protocol that has none.
-
-        Returns:
-            The approval after the call, and whether it had already been decided, in which case nothing was changed.
-
-        Raises:
-            ApprovalNotFoundError: The approval does not exist, or is not visible to the principal.
-            PermissionDeniedError: The principal may see the approval but not answer it.
-            ApprovalChangedError: The etag belongs to another action.
-            InvalidArgumentError: The decision approves without an etag; or the arguments may not be edited, or are invalid; or
-                the request id was used for another answer to this approval.
-            UnimplementedError: The agent accepts no remote answers.
-            StoreError: The store failed; nothing was recorded.
-        """
-        return await self._approvals.respond(decision, principal, request_id, any_etag=any_etag)
 
     def _notice_foreign_append(self, task_id: str) -> None:
         """Handle an append by another process to a task that runs here: it may be a cancellation."""

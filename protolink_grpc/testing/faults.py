@@ -5,7 +5,7 @@ They are applied between an agent's runtime and its edges, so that all protocols
 
 import asyncio
 from collections import Counter, defaultdict
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import aclosing, asynccontextmanager, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -20,6 +20,7 @@ from protolink_grpc.models.action import Approval, ApprovalDecision
 from protolink_grpc.models.fold import TaskFold
 from protolink_grpc.models.session import Turn as SessionTurn
 from protolink_grpc.models.watch import StopAt
+from protolink_grpc.runtime.actions.approvals import ApprovalService
 from protolink_grpc.runtime.admission import Turn
 from protolink_grpc.runtime.service import TaskService
 from protolink_grpc.runtime.sessions import SessionService
@@ -123,6 +124,11 @@ class FaultyService:
         """The sessions of the service, with faults."""
         return FaultySessions(self._service.sessions, self._scripts, self._lose_answer, self._apply_fault)
 
+    @property
+    def approvals(self) -> "FaultyApprovals":
+        """The approvals of the service, with faults."""
+        return FaultyApprovals(self._service.approvals, self._scripts, self._cut)
+
     async def send(self, submission: Submission, principal: str) -> TaskFold:
         """As TaskService. The response may be lost after the work is done or has started."""
         directive = self._count_call(submission)
@@ -197,17 +203,6 @@ class FaultyService:
         """As TaskService, unless the task is forgotten."""
         self._check_known(task_id)
         return await self._service.cancel(task_id, principal, reason=reason, metadata=metadata)
-
-    async def respond(
-        self, decision: ApprovalDecision, principal: str, request_id: str = "", *, any_etag: bool = False
-    ) -> tuple[Approval, bool]:
-        """As TaskService. The first response about an `undecided` task is lost."""
-        approval, already_decided = await self._service.respond(decision, principal, request_id, any_etag=any_etag)
-        script = self._scripts.tasks.get(approval.request.task_id)
-        if script is not None and _is_undecided(script):
-            script.over.set()
-            await self._cut("this response was lost, as requested")
-        return approval, already_decided
 
     async def _check_readable(self, task_id: str) -> None:
         self._check_known(task_id)
@@ -349,6 +344,33 @@ class FaultyService:
         if script is None or script.directive.verb != "future":
             return frames
         return [_add_unknown_values(unframe(frame)) for frame in frames]
+
+
+class FaultyApprovals:
+    """An ApprovalService with faults. All other methods are those of the service.
+
+    Args:
+        cut: Ends the current call like a broken connection.
+    """
+
+    def __init__(self, service: ApprovalService, scripts: Scripts, cut: Callable[[str], Awaitable[NoReturn]]) -> None:
+        self._service = service
+        self._scripts = scripts
+        self._cut = cut
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._service, name)
+
+    async def respond(
+        self, decision: ApprovalDecision, principal: str, *args: Any, **options: Any
+    ) -> tuple[Approval, bool]:
+        """As ApprovalService. The first response about an `undecided` task is lost."""
+        approval, already_decided = await self._service.respond(decision, principal, *args, **options)
+        script = self._scripts.tasks.get(approval.request.task_id)
+        if script is not None and _is_undecided(script):
+            script.over.set()
+            await self._cut("this response was lost, as requested")
+        return approval, already_decided
 
 
 class FaultySessions:

@@ -20,8 +20,9 @@ from protolink_grpc.models.part import Part
 from protolink_grpc.models.task import Task
 from protolink_grpc.policy.capabilities import CapabilityPolicy
 from protolink_grpc.runtime.actions.approvals import Approvals
+from protolink_grpc.runtime.limits import Limits
 from protolink_grpc.runtime.run import current_run
-from protolink_grpc.runtime.service import Limits, TaskService
+from protolink_grpc.runtime.service import TaskService
 from protolink_grpc.testing.directives import VERBS, Directive, latest_text, parse_directive
 from protolink_grpc.testing.faults import (
     UNKNOWN_EVENT_TYPE,

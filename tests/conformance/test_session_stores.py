@@ -44,9 +44,10 @@ from protolink_grpc.models.session import (
 )
 from protolink_grpc.models.task_target import TaskTarget
 from protolink_grpc.net.tracing import receive_trace
+from protolink_grpc.runtime.limits import Limits
 from protolink_grpc.runtime.log import AppendedFacts
 from protolink_grpc.runtime.run import Run
-from protolink_grpc.runtime.service import Limits, TaskService
+from protolink_grpc.runtime.service import TaskService
 from protolink_grpc.runtime.submission import Submission
 from protolink_grpc.runtime.thread_conversations import open_conversation
 from protolink_grpc.storage import memory_records

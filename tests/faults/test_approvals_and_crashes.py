@@ -139,7 +139,7 @@ async def test_an_answer_given_while_nothing_runs_is_found_by_the_run_that_takes
     for task, approved in zip(tasks, (True, False), strict=True):
         shown = approvals[task.id]
         decision = ApprovalDecision(approved, shown.approval_id, reason="late", fingerprint=shown.etag)
-        approval, already = await service.respond(decision, OWNER)
+        approval, already = await service.approvals.respond(decision, OWNER)
         assert (approval.state, already) == (ApprovalState.APPROVED if approved else ApprovalState.DENIED, False)
     await service.store.close()
     assert not ran.exists()
@@ -158,7 +158,7 @@ async def test_an_answer_from_another_process_reaches_a_run_that_waits(start: St
     await service.store.open()
     async with asyncio.timeout(PATIENCE_S), aclosing(client.watch_approvals()) as watch:
         assert await anext(watch) == approval
-        await service.respond(ApprovalDecision(True, approval.approval_id, fingerprint=approval.etag), OWNER)
+        await service.approvals.respond(ApprovalDecision(True, approval.approval_id, fingerprint=approval.etag), OWNER)
         assert (await anext(watch)).state is ApprovalState.APPROVED
     assert (await ended(client, task.id)).state is TaskState.COMPLETED
     await service.store.close()
@@ -169,7 +169,7 @@ async def test_a_watch_hears_of_questions_that_another_process_asks(start: Start
     _, client = await start()
     service = beside(path)
     await service.store.open()
-    async with asyncio.timeout(PATIENCE_S), aclosing(service.watch_approvals(OWNER)) as watch:
+    async with asyncio.timeout(PATIENCE_S), aclosing(service.approvals.watch(OWNER)) as watch:
         assert (await anext(watch)).approvals == []
         task = await client.submit_task(None, booking(2))
         (approval,) = (await anext(watch)).approvals
@@ -190,7 +190,7 @@ async def test_of_answers_that_race_between_processes_exactly_one_counts(start: 
         (approval,) = await asked(client)
         request_id = approval.request.request_id
         given = await asyncio.gather(
-            *(service.respond(ApprovalDecision(False, request_id), OWNER) for service in services),
+            *(service.approvals.respond(ApprovalDecision(False, request_id), OWNER) for service in services),
             client.respond_approval(None, approval, True),
         )
         already = [each.already_decided if nth == 3 else each[1] for nth, each in enumerate(given)]
@@ -213,7 +213,9 @@ async def test_approvals_of_an_agent_are_not_those_of_its_neighbour_on_the_store
     )
     await neighbour.store.open()
     every = ApprovalQuery(page_size=1000)
-    assert (await neighbour.approvals(OWNER, every)).approvals == []
+    assert (await neighbour.approvals.page(OWNER, every)).approvals == []
     with pytest.raises(ApprovalNotFoundError):
-        await neighbour.respond(ApprovalDecision(True, approval.approval_id, fingerprint=approval.etag), OWNER)
+        await neighbour.approvals.respond(
+            ApprovalDecision(True, approval.approval_id, fingerprint=approval.etag), OWNER
+        )
     await neighbour.store.close()

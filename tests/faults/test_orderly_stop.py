@@ -9,8 +9,9 @@ import pytest
 
 from protolink_grpc import Message, SQLiteStore, Task, TaskState, UnavailableError
 from protolink_grpc.models.fold import TaskFold
+from protolink_grpc.runtime.limits import Limits
 from protolink_grpc.runtime.run import Run
-from protolink_grpc.runtime.service import Limits, TaskService
+from protolink_grpc.runtime.service import TaskService
 from protolink_grpc.runtime.submission import Submission
 from protolink_grpc.storage.memory import MemoryStore
 from protolink_grpc.storage.port import TaskStore

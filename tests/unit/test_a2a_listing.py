@@ -42,7 +42,7 @@ async def waiting_tasks() -> AsyncIterator[TaskService]:
         for _ in range(WAITING):
             await service.submit(Submission.of(Task.create("pay")), "ann")
         async with asyncio.timeout(20):
-            while len((await service.approval_rows(ApprovalQuery("agent", "ann"))).records) < 2 * WAITING:
+            while len((await service.approvals.find(ApprovalQuery("agent", "ann"))).records) < 2 * WAITING:
                 await asyncio.sleep(0)
         yield service
     finally:
@@ -66,7 +66,7 @@ async def test_all_tasks_that_wait_are_found_page_by_page(monkeypatch: pytest.Mo
 async def test_a_task_that_vanishes_between_list_and_read_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(listing, "WAITING_PAGE", 2)
     async with waiting_tasks() as service:
-        rows = (await service.approval_rows(ApprovalQuery("agent", "ann"))).records
+        rows = (await service.approvals.find(ApprovalQuery("agent", "ann"))).records
         vanished, read = rows[WAITING].task_id, service.get
 
         async def get(task_id: str, principal: str) -> TaskFold:

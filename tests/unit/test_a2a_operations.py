@@ -13,8 +13,9 @@ from protolink_grpc.models.message import Message
 from protolink_grpc.models.part import Part
 from protolink_grpc.models.push_config import PushConfig
 from protolink_grpc.models.task import Task
+from protolink_grpc.runtime.limits import Limits
 from protolink_grpc.runtime.run import Run
-from protolink_grpc.runtime.service import Limits, TaskService
+from protolink_grpc.runtime.service import TaskService
 from protolink_grpc.storage.memory import MemoryStore
 from protolink_grpc.storage.port import Append, RequestRecord
 from protolink_grpc.storage.records import Records

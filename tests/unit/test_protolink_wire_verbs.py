@@ -11,8 +11,9 @@ from protolink_grpc.compat.protolink.edge.shapes import task_json
 from protolink_grpc.compat.protolink.edge.verbs import AgentVerbs, TableRow, VerbCall, page, submission_of
 from protolink_grpc.errors import InvalidArgumentError, MessageTooLargeError, TaskNotFoundError
 from protolink_grpc.models import AgentCard, Message, Task
+from protolink_grpc.runtime.limits import Limits
 from protolink_grpc.runtime.run import Run
-from protolink_grpc.runtime.service import Limits, TaskService
+from protolink_grpc.runtime.service import TaskService
 from protolink_grpc.storage.memory import MemoryStore
 
 ANN, BOB = Principal("ann", frozenset({"pay"})), Principal("bob")

@@ -41,9 +41,10 @@ from protolink_grpc.models.redaction import RedactionPolicy
 from protolink_grpc.models.watch import ApprovalChanges, WatchPosition
 from protolink_grpc.runtime.actions import approvals as desk
 from protolink_grpc.runtime.actions.approvals import Approvals
+from protolink_grpc.runtime.limits import Limits
 from protolink_grpc.runtime.log import LiveTask
 from protolink_grpc.runtime.run import Controls, Run
-from protolink_grpc.runtime.service import Limits, TaskService
+from protolink_grpc.runtime.service import TaskService
 from protolink_grpc.runtime.submission import Submission
 from protolink_grpc.storage.approvals import APPROVALS, ApprovalQuery, ApprovalRow
 from protolink_grpc.storage.port import TaskQuery, TaskStore
@@ -157,10 +158,10 @@ async def respond(
     service: TaskService, given: ApprovalDecision, who: str, request_id: str = ""
 ) -> tuple[Approval, bool]:
     """Answer as one who has seen what is asked, where the answer does not say otherwise."""
-    asked = await service.question(given.request_id)
+    asked = await service.approvals.request(given.request_id)
     if given.approved and not given.fingerprint and asked is not None:
         given = replace(given, fingerprint=asked.action.fingerprint)
-    return await service.respond(given, who, request_id)
+    return await service.approvals.respond(given, who, request_id)
 
 
 async def outcome(service: TaskService, task_id: str, principal: str = "ada") -> str:
@@ -246,7 +247,7 @@ async def test_an_answer_about_another_action_is_refused(opened: Open, office: O
     with pytest.raises(ApprovalChangedError) as refused:
         await respond(service, answer("r-one", fingerprint="0" * 64), "ada")
     assert refused.value.metadata["approval_id"] == "r-one"
-    seen = (await service.approvals("ada")).approvals[0]
+    seen = (await service.approvals.page("ada")).approvals[0]
     assert seen.state is ApprovalState.PENDING
     assert seen.fingerprint == office.requests["r-one"].action.fingerprint
     assert (await respond(service, answer("r-one", fingerprint=seen.fingerprint), "ada"))[1] is False
@@ -265,9 +266,11 @@ async def test_an_answer_after_the_end_of_the_task_finds_it_withdrawn(opened: Op
     await service.cancel(task_id, "ada")
     approval, already = await respond(service, answer("r-two"), "ada")
     assert (approval.state, approval.decision, already) == (ApprovalState.WITHDRAWN, None, True)
-    assert (await service.approvals("ada", ApprovalQuery(states=frozenset({ApprovalState.PENDING})))).approvals == []
+    assert (
+        await service.approvals.page("ada", ApprovalQuery(states=frozenset({ApprovalState.PENDING})))
+    ).approvals == []
     withdrawn = ApprovalQuery(states=frozenset({ApprovalState.WITHDRAWN}))
-    assert names((await service.approvals("ada", withdrawn)).approvals) == ["r-two"]
+    assert names((await service.approvals.page("ada", withdrawn)).approvals) == ["r-two"]
 
 
 async def test_an_answer_that_comes_too_late_finds_it_expired(opened: Open, office: Office) -> None:
@@ -300,7 +303,7 @@ async def test_arguments_that_must_not_be_edited_are_refused(opened: Open) -> No
     with pytest.raises(InvalidArgumentError) as refused:
         await respond(service, answer("r-one", edited_arguments={}), "ada")
     assert refused.value.field == "edited_arguments"
-    assert (await service.approvals("ada")).approvals[0].state is ApprovalState.PENDING
+    assert (await service.approvals.page("ada")).approvals[0].state is ApprovalState.PENDING
 
 
 async def test_edited_arguments_are_checked_before_they_are_recorded(opened: Open, office: Office) -> None:
@@ -314,7 +317,7 @@ async def test_edited_arguments_are_checked_before_they_are_recorded(opened: Ope
     with pytest.raises(InvalidArgumentError) as refused:
         await respond(service, answer("r-one", edited_arguments={"nights": "two"}), "ada")
     assert refused.value.field == "edited_arguments.nights"
-    assert (await service.approvals("ada")).approvals[0].state is ApprovalState.PENDING
+    assert (await service.approvals.page("ada")).approvals[0].state is ApprovalState.PENDING
 
 
 async def test_a_denial_takes_no_arguments(opened: Open, office: Office) -> None:
@@ -334,7 +337,7 @@ async def test_without_remote_approvals_they_are_shown_and_not_answered(
     await ask(service, "one")
     with pytest.raises(UnimplementedError):
         await respond(service, answer("r-one"), "ada")
-    assert names((await service.approvals("ada")).approvals) == ["r-one"]
+    assert names((await service.approvals.page("ada")).approvals) == ["r-one"]
 
 
 # -- who ---------------------------------------------------------------------------------------------------------------
@@ -366,9 +369,9 @@ async def test_approvals_are_shown_to_who_owns_them_or_may_answer_and_answered_b
     service = await opened(setting)
     await ask(service, "one")
     for principal in ("ada", "boss", "eve", "bob", ""):
-        page = await service.approvals(principal)
+        page = await service.approvals.page(principal)
         assert names(page.approvals) == (["r-one"] if principal in seen else []), principal
-        async with aclosing(service.watch_approvals(principal)) as batches:
+        async with aclosing(service.approvals.watch(principal)) as batches:
             assert names((await anext(batches)).approvals) == (["r-one"] if principal in seen else []), principal
         if principal not in entitled:
             expected = PermissionDeniedError if principal in seen else ApprovalNotFoundError
@@ -409,7 +412,7 @@ async def test_a_listed_approval_says_everything_but_secrets(opened: Open, offic
     office.asked = {"metadata": {"token": "t", "urgent": True}, "editable": True}
     service = await opened(redaction=RedactionPolicy(replacement="***"))
     await ask(service, "one")
-    (shown,) = (await service.approvals("ada")).approvals
+    (shown,) = (await service.approvals.page("ada")).approvals
     request, real = shown.request, office.requests["r-one"]
     assert request.action.payload == {"arguments": {"password": "***", "nights": 2}}
     (artifact,) = request.action.artifacts
@@ -434,7 +437,7 @@ async def test_a_question_that_names_no_task_or_run_is_shown_with_those_that_ask
     office.asked = {"task_id": "", "run_id": None}
     service = await opened()
     task_id = await ask(service, "one")
-    (shown,) = (await service.approvals("ada")).approvals
+    (shown,) = (await service.approvals.page("ada")).approvals
     assert shown.request.task_id == task_id
     assert shown.request.run_id == (await service.get(task_id, "ada")).run_id
 
@@ -451,7 +454,7 @@ async def test_pages_joined_are_all_that_one_may_see_oldest_first(
     listed: list[str] = []
     query = ApprovalQuery("ignored", "ignored", page_size=page_size)
     while True:
-        page = await service.approvals("ada", query)
+        page = await service.approvals.page("ada", query)
         assert len(page.approvals) <= page_size
         listed += names(page.approvals)
         if page.next is None:
@@ -471,7 +474,7 @@ async def test_a_listing_that_finds_little_ends_early_and_says_where_to_go_on(
     pages = []
     query = ApprovalQuery(page_size=2)
     while True:
-        page = await service.approvals("ada", query)
+        page = await service.approvals.page("ada", query)
         pages.append(names(page.approvals))
         if page.next is None:
             break
@@ -489,13 +492,13 @@ async def test_a_page_ends_where_it_gets_large_but_is_never_empty_for_that(
     sizes = []
     query = ApprovalQuery()
     while True:
-        page = await service.approvals("ada", query)
+        page = await service.approvals.page("ada", query)
         sizes.append(len(page.approvals))
         if page.next is None:
             break
         query = replace(query, after=page.next)
     assert sizes == [2, 2, 1]
-    async with aclosing(service.watch_approvals("ada")) as batches:
+    async with aclosing(service.approvals.watch("ada")) as batches:
         pieces = [await anext(batches) for _ in range(3)]
     assert [len(each.approvals) for each in pieces] == [2, 2, 1]
     revision = pieces[-1].position.revision
@@ -504,7 +507,7 @@ async def test_a_page_ends_where_it_gets_large_but_is_never_empty_for_that(
         WatchPosition(0, revision),
         WatchPosition(revision, revision, caught_up=True),
     ]
-    async with aclosing(service.watch_approvals("ada", after_revision=revision - 5)) as batches:
+    async with aclosing(service.approvals.watch("ada", after_revision=revision - 5)) as batches:
         pieces = [await anext(batches) for _ in range(3)]
     assert [len(each.approvals) for each in pieces] == [2, 2, 1]
     assert [each.position for each in pieces] == [
@@ -513,7 +516,7 @@ async def test_a_page_ends_where_it_gets_large_but_is_never_empty_for_that(
         WatchPosition(revision, revision, caught_up=True),
     ]
     monkeypatch.setattr(desk, "PAGE_BYTES", 1)
-    assert len((await service.approvals("ada")).approvals) == 1
+    assert len((await service.approvals.page("ada")).approvals) == 1
 
 
 # -- watching ------------------------------------------------------------------------------------------------------------
@@ -531,7 +534,7 @@ async def test_a_watch_begins_with_a_snapshot_of_what_waits_and_goes_on_with_wha
     service = await opened()
     await ask(service, "one two")
     await respond(service, answer("r-one"), "ada")
-    async with aclosing(service.watch_approvals("ada")) as batches:
+    async with aclosing(service.approvals.watch("ada")) as batches:
         first = await anext(batches)
         assert names(first.approvals) == ["r-two"]
         revision = (await service.store.view(revisions_of)).latest
@@ -551,24 +554,24 @@ async def test_a_watch_without_anything_to_show_is_caught_up_at_once(opened: Ope
             task_id = await ask(service, word)
             await respond(service, answer(f"r-{word}"), "ada")
             await outcome(service, task_id)
-        async with aclosing(service.watch_approvals("ada")) as batches:
+        async with aclosing(service.approvals.watch("ada")) as batches:
             first = await anext(batches)
         revision = (await service.store.view(revisions_of)).latest
         assert first == ApprovalChanges([], WatchPosition(revision, revision, caught_up=True, reset=True))
         # The position of nothing is one, too.
-        async with aclosing(service.watch_approvals("ada", after_revision=revision)) as batches:
+        async with aclosing(service.approvals.watch("ada", after_revision=revision)) as batches:
             assert await anext(batches) == ApprovalChanges([], WatchPosition(revision, revision, caught_up=True))
 
 
 async def test_a_watch_after_a_revision_begins_with_what_changed_since_each_as_it_is_now(opened: Open) -> None:
     service = await opened()
     await ask(service, "one two three")
-    async with aclosing(service.watch_approvals("ada")) as batches:
+    async with aclosing(service.approvals.watch("ada")) as batches:
         revision = (await anext(batches)).position.revision
     await respond(service, answer("r-one"), "ada")
     await ask(service, "four five")
     await respond(service, answer("r-four", False), "ada")
-    async with aclosing(service.watch_approvals("ada", after_revision=revision)) as batches:
+    async with aclosing(service.approvals.watch("ada", after_revision=revision)) as batches:
         first = await anext(batches)
         known = [(each.request.request_id, str(each.state)) for each in first.approvals]
         assert known == [("r-one", "approved"), ("r-five", "pending"), ("r-four", "denied")]
@@ -584,11 +587,11 @@ async def test_a_watch_after_a_revision_that_is_not_known_begins_with_a_snapshot
     await ask(service, "one")
     known = await service.store.view(revisions_of)
     for revision in (0, 1, known.first - 1, known.latest + 1, 1 << 62):
-        async with aclosing(service.watch_approvals("ada", after_revision=revision)) as batches:
+        async with aclosing(service.approvals.watch("ada", after_revision=revision)) as batches:
             first = await anext(batches)
         assert (names(first.approvals), first.position.reset) == (["r-one"], True), revision
     with pytest.raises(InvalidArgumentError) as refused:
-        await anext(service.watch_approvals("ada", after_revision=-1))
+        await anext(service.approvals.watch("ada", after_revision=-1))
     assert refused.value.field == "after_revision"
 
 
@@ -599,7 +602,7 @@ async def test_processes_on_one_file_share_the_revisions_of_approvals(tmp_path: 
         await here.start()
         await there.start()
         await ask(here, "one two")
-        async with aclosing(there.watch_approvals("ada")) as batches:
+        async with aclosing(there.approvals.watch("ada")) as batches:
             first = await anext(batches)
             assert names(first.approvals) == ["r-one", "r-two"]
             await respond(here, answer("r-one"), "ada")
@@ -607,7 +610,7 @@ async def test_processes_on_one_file_share_the_revisions_of_approvals(tmp_path: 
             assert names(second.approvals) == ["r-one"]
             assert second.position.revision == first.position.revision + 1
         await respond(there, answer("r-two"), "ada")
-        async with aclosing(here.watch_approvals("ada", after_revision=second.position.revision)) as batches:
+        async with aclosing(here.approvals.watch("ada", after_revision=second.position.revision)) as batches:
             third = await anext(batches)
             assert names(third.approvals) == ["r-two"]
             assert third.position == WatchPosition(
@@ -619,7 +622,7 @@ async def test_processes_on_one_file_share_the_revisions_of_approvals(tmp_path: 
 
 async def test_a_change_that_the_reader_may_not_see_moves_the_position_alone(opened: Open) -> None:
     service = await opened()
-    async with aclosing(service.watch_approvals("bob")) as batches:
+    async with aclosing(service.approvals.watch("bob")) as batches:
         begin = (await anext(batches)).position.revision
         await ask(service, "one")
         assert await anext(batches) == ApprovalChanges([], WatchPosition(begin + 1, begin + 1))
@@ -629,7 +632,7 @@ async def test_a_watch_of_one_task_shows_nothing_of_others(opened: Open) -> None
     service = await opened()
     await ask(service, "one")
     task_id = await ask(service, "two")
-    async with aclosing(service.watch_approvals("ada", task_id)) as batches:
+    async with aclosing(service.approvals.watch("ada", task_id)) as batches:
         assert names((await anext(batches)).approvals) == ["r-two"]
         await respond(service, answer("r-one"), "ada")
         await respond(service, answer("r-two"), "ada")
@@ -639,7 +642,7 @@ async def test_a_watch_of_one_task_shows_nothing_of_others(opened: Open) -> None
 async def test_a_watch_ends_with_the_service(office: Office) -> None:
     service = office.service()
     await service.start()
-    async with aclosing(service.watch_approvals("ada")) as batches:
+    async with aclosing(service.approvals.watch("ada")) as batches:
         await anext(batches)
         following = asyncio.ensure_future(anext(batches))
         await asyncio.sleep(0)
@@ -682,7 +685,7 @@ async def test_a_watch_whose_store_is_closed_while_it_reads_says_that_the_agent_
         return await view(query)
 
     office.store.view = held_up  # type: ignore[method-assign]  # of this one store
-    async with aclosing(service.watch_approvals("ada")) as batches:
+    async with aclosing(service.approvals.watch("ada")) as batches:
         begun = asyncio.ensure_future(anext(batches))
         await reads.wait()
         await service.stop(0)
@@ -708,7 +711,7 @@ async def test_a_watch_begun_and_cut_at_any_moment_ends_up_knowing_every_approva
         reader = ApprovalFollower()
         while "r-last" not in seen:
             caught_up = 0
-            async with aclosing(service.watch_approvals("ada", after_revision=reader.begin_stream())) as batches:
+            async with aclosing(service.approvals.watch("ada", after_revision=reader.begin_stream())) as batches:
                 async for batch in batches:
                     caught_up += batch.position.caught_up
                     for approval in reader.take_batch(batch):
@@ -739,7 +742,7 @@ async def test_a_watch_begun_and_cut_at_any_moment_ends_up_knowing_every_approva
         await ask(service, "last")
     truth = {
         each.request.request_id: str(each.state)
-        for each in (await service.approvals("ada", ApprovalQuery(page_size=1000))).approvals
+        for each in (await service.approvals.page("ada", ApprovalQuery(page_size=1000))).approvals
     }
     assert twice == []
     for seen in known:
@@ -839,10 +842,10 @@ async def test_an_approval_without_an_etag_is_refused_and_a_denial_needs_none(op
     service = await opened()
     task_id = await ask(service, "one two")
     with pytest.raises(InvalidArgumentError) as refused:
-        await service.respond(answer("r-one"), "ada")
+        await service.approvals.respond(answer("r-one"), "ada")
     assert refused.value.field == "etag"
     assert await decisions(service, task_id) == []
-    approval, _ = await service.respond(answer("r-one"), "ada", any_etag=True)
+    approval, _ = await service.approvals.respond(answer("r-one"), "ada", any_etag=True)
     assert approval.state is ApprovalState.APPROVED
     assert (await respond(service, answer("r-two", False), "ada"))[0].state is ApprovalState.DENIED
 

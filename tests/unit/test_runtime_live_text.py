@@ -17,9 +17,10 @@ from protolink_grpc.models.live_text import TextsRead
 from protolink_grpc.models.message import Message
 from protolink_grpc.models.task import Task
 from protolink_grpc.models.watch import StopAt
+from protolink_grpc.runtime.limits import Limits
 from protolink_grpc.runtime.live_text import MAX_PULL, SEAL, LiveTexts, TextReader
 from protolink_grpc.runtime.run import Run
-from protolink_grpc.runtime.service import Limits, TaskService
+from protolink_grpc.runtime.service import TaskService
 from protolink_grpc.runtime.submission import Submission
 from protolink_grpc.storage.memory import MemoryStore
 from protolink_grpc.wire.events import (

@@ -21,8 +21,9 @@ from protolink_grpc.models.fold import TaskFold
 from protolink_grpc.models.task_control import TaskStatus
 from protolink_grpc.models.task_status import status_of
 from protolink_grpc.runtime.admission import Turn
+from protolink_grpc.runtime.limits import Limits
 from protolink_grpc.runtime.run import Run
-from protolink_grpc.runtime.service import Limits, TaskService
+from protolink_grpc.runtime.service import TaskService
 from protolink_grpc.runtime.submission import Submission
 from protolink_grpc.wire.events import event_from_frame
 

@@ -10,9 +10,10 @@ from protolink_grpc.models.events import TaskProgress
 from protolink_grpc.models.fold import TaskFold
 from protolink_grpc.models.lifecycle import TaskState
 from protolink_grpc.models.task import Task
+from protolink_grpc.runtime.limits import Limits
 from protolink_grpc.runtime.log import LiveTask
 from protolink_grpc.runtime.run import Run
-from protolink_grpc.runtime.service import Limits, TaskService
+from protolink_grpc.runtime.service import TaskService
 from protolink_grpc.runtime.submission import Submission
 from protolink_grpc.runtime.tasks import WarmTasks
 from protolink_grpc.storage.memory import MemoryStore

@@ -215,11 +215,11 @@ async def test_an_undecided_task_yields_no_events_until_its_approval_is_answered
     with pytest.raises(UnavailableError):
         await seen(service.watch(task_id, "ann", after=5), events)
     assert [event.WhichOneof("payload") for event in events][4:] == ["approval_required"]
-    (waiting,) = (await service.approvals("ann")).approvals
+    (waiting,) = (await service.approvals.page("ann")).approvals
     answer = ApprovalDecision(True, waiting.approval_id, fingerprint=waiting.etag)
     with pytest.raises(UnavailableError):
-        await service.respond(answer, "ann", "r-1")
-    approval, already_decided = await service.respond(answer, "ann", "r-1")
+        await service.approvals.respond(answer, "ann", "r-1")
+    approval, already_decided = await service.approvals.respond(answer, "ann", "r-1")
     assert (approval.state, already_decided) == (ApprovalState.APPROVED, False)
     await seen(service.watch(task_id, "ann", after=5), events)
     assert [event.sequence for event in events] == list(range(1, len(events) + 1))

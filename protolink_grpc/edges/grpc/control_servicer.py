@@ -92,7 +92,7 @@ class ControlServicer(control_service_pb2_grpc.ControlServiceServicer):
         return compact_result_to_pb(await require_state(self._state).compact(wanted, caller()))
 
     async def ListApprovals(self, request: pb.ListApprovalsRequest, context: Context) -> pb.ListApprovalsResponse:
-        page = await self._service.approvals(caller(), approval_query_from_pb(request))
+        page = await self._service.approvals.page(caller(), approval_query_from_pb(request))
         return pb.ListApprovalsResponse(
             approvals=[approval_to_pb(each) for each in page.approvals], next_page_token=token_from_cursor(page.next)
         )
@@ -101,7 +101,7 @@ class ControlServicer(control_service_pb2_grpc.ControlServiceServicer):
         self, request: pb.WatchApprovalsRequest, context: Context
     ) -> AsyncIterator[pb.WatchApprovalsResponse]:
         task_id, after = check_id(request.task_id, "task_id"), request.after_revision
-        async with aclosing(self._service.watch_approvals(caller(), task_id, after_revision=after)) as batches:
+        async with aclosing(self._service.approvals.watch(caller(), task_id, after_revision=after)) as batches:
             async for batch in batches:
                 yield pb.WatchApprovalsResponse(
                     approvals=[approval_to_pb(each) for each in batch.approvals],
@@ -112,7 +112,7 @@ class ControlServicer(control_service_pb2_grpc.ControlServiceServicer):
         decision = answer_from_pb(request)
         check_id(decision.request_id, "approval_id")
         request_id = check_id(request.request_id, "request_id")
-        approval, already_decided = await self._service.respond(decision, caller(), request_id)
+        approval, already_decided = await self._service.approvals.respond(decision, caller(), request_id)
         return pb.RespondApprovalResponse(approval=approval_to_pb(approval), already_decided=already_decided)
 
     async def GetRunReport(

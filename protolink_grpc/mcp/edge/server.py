@@ -311,7 +311,7 @@ class McpEdge:
         from pydantic import ValidationError
 
         for approval_id, response in responses.items():
-            request = await self._service.question(approval_id)
+            request = await self._service.approvals.request(approval_id)
             if request is None:
                 continue
             try:
@@ -321,7 +321,7 @@ class McpEdge:
             decision = decision_of(request, answer)
             if decision is None:
                 return False
-            await self._service.respond(decision, principal.name, any_etag=True)
+            await self._service.approvals.respond(decision, principal.name, any_etag=True)
         return True
 
     async def _wait(self, context: Any, batches: Batches, task_id: str, principal: Principal, convert: Convert) -> Any:
@@ -357,7 +357,7 @@ class McpEdge:
         approval_id = asked_in(frame)
         if not approval_id or not can_be_asked(context):
             return None
-        request = await self._service.question(approval_id)
+        request = await self._service.approvals.request(approval_id)
         if request is None or not may_answer(self._approvals, principal.name, request):
             return None
         return question_result(request, CallState(task_id, event.sequence or 0), self._redaction)

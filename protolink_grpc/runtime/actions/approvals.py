@@ -171,8 +171,13 @@ class ApprovalService:
 
     # -- reading ---------------------------------------------------------------------------------------------------------
 
-    async def page(self, principal: str, query: ApprovalQuery) -> ApprovalPage:
-        """Return one page of the approvals that the principal may read."""
+    async def page(self, principal: str, query: ApprovalQuery | None = None) -> ApprovalPage:
+        """Return one page of the approvals that the principal may answer or whose task it owns, oldest first, without secrets.
+
+        Args:
+            query: None filters nothing out. Its agent and principal are ignored.
+        """
+        query = query or ApprovalQuery()
         owner = None if self._setting.may_answer_for_others(principal) else principal
         wanted = replace(query, agent_name=self._agent_name, principal=owner)
         shown: list[Approval] = []
@@ -195,7 +200,7 @@ class ApprovalService:
         return ApprovalPage(shown, wanted.after)
 
     async def watch(
-        self, principal: str, task_id: str, after_revision: int = 0
+        self, principal: str, task_id: str = "", *, after_revision: int = 0
     ) -> AsyncGenerator[ApprovalChanges, None]:
         """Yield the changes after a revision, first the stored ones, then new ones.
 
@@ -203,6 +208,11 @@ class ApprovalService:
 
         Args:
             task_id: Only approvals of this task; empty means all tasks.
+            after_revision: Revision at which an earlier watch ended.
+
+        Yields:
+            Batches with positions, by the rules of watch.proto. If an approval changes twice quickly, only its last state may
+            be yielded.
 
         Raises:
             InvalidArgumentError: `after_revision` is negative.
@@ -300,7 +310,7 @@ class ApprovalService:
         return shown
 
     async def find(self, query: ApprovalQuery) -> Page[ApprovalRow]:
-        """Return one page of rows. Permissions are not checked."""
+        """Return one page of rows: states, without the requests. The query names the owner; permissions are not checked."""
         return await self._store.view(lambda records: find_approvals(records, query))
 
     async def _revisions(self) -> Revisions:
@@ -318,7 +328,7 @@ class ApprovalService:
         return b"" if row is None else row.record
 
     async def request(self, approval_id: str) -> ApprovalRequest | None:
-        """Return the request of an approval, not redacted; None if the approval does not exist."""
+        """Return the request of an approval, not redacted; None if the approval does not exist. Permissions are not checked."""
         record = await self._request_bytes(approval_id)
         return approval_from_bytes(record).request if record else None
 
@@ -365,11 +375,15 @@ class ApprovalService:
     async def respond(
         self, decision: ApprovalDecision, principal: str, request_id: str = "", *, any_etag: bool = False
     ) -> tuple[Approval, bool]:
-        """Record an answer. Return the approval, and whether an earlier decision stands, so that nothing was recorded.
+        """Answer an approval, in whatever process its run waits. `decided_by` and `decided_at` are set here.
 
         Args:
+            decision: If it approves, its fingerprint must be the etag of the approval.
             request_id: A retry with the same id and the same answer gets the result of the first one.
             any_etag: The answer may approve without a fingerprint, because its protocol has none.
+
+        Returns:
+            The approval after the call, and whether an earlier decision stands, so that nothing was recorded.
 
         Raises:
             UnimplementedError: The agent does not accept remote answers.
@@ -378,6 +392,7 @@ class ApprovalService:
             ApprovalChangedError: The fingerprint is that of another action.
             InvalidArgumentError: The fingerprint is missing, the edited arguments are not allowed or invalid, or `request_id` was
                 used for another answer.
+            StoreError: The store failed; nothing was recorded.
         """
         if not self._remote:
             raise UnimplementedError(
