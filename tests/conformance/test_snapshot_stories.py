@@ -49,6 +49,7 @@ from protolink_grpc.reports import SessionExport
 WAIT_S = 20.0
 """Bound of what must happen soon; reached only by a failure."""
 
+UPDATED = "thread.updated"
 THREADS = ("default", "side")
 STATUS = {
     TaskState.COMPLETED: ThreadStatus.COMPLETED,
@@ -305,9 +306,14 @@ class Story:
         snapshots = self.client.snapshots
         session = await snapshots.session("s")
         items = await self.stream(session.session.position)
-        assert violations_of(SessionExport("s", "clerk").records(items), document_of(session)) == []
+        records = [*SessionExport("s", "clerk").records(items)]
+        assert violations_of(records, document_of(session)) == []
         fold = Fold(items)
         if not any(each.availability == "stale" for each in session.gaps):
+            statuses = {each["threadId"]: each["payload"]["status"] for each in records if each["type"] == UPDATED}
+            assert {each.thread.thread_id: statuses.get(each.thread.thread_id, "idle") for each in session.threads} == {
+                each.thread.thread_id: str(each.status) for each in session.threads
+            }
             assert {each.thread.thread_id: summary_of(each) for each in session.threads} == {
                 each: fold.summary(each) for each in THREADS
             }
