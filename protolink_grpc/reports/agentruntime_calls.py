@@ -11,6 +11,7 @@ from typing import Final
 from protolink_grpc.models import events as ev
 from protolink_grpc.models.action import ApprovalDecision, PolicyEffect
 from protolink_grpc.models.events import RunEvent
+from protolink_grpc.models.json_text import strip_code_fence, try_parse_json
 from protolink_grpc.models.lifecycle import TaskState
 from protolink_grpc.net.trace_context import span_id_of
 from protolink_grpc.reports.agentruntime_state import (
@@ -268,6 +269,12 @@ def map_call_started(task: TaskRecords, event: RunEvent, call: ev.LlmCallStarted
     yield "model.requested", _model_ids(event, request) | {"payload": payload}
 
 
+_THINK: Final = "<think>"
+
+_ACTIONS: Final = ("final", "tool_call", "agent_call")
+"""The actions of a model that answers in JSON."""
+
+
 def map_call_completed(task: TaskRecords, event: RunEvent, call: ev.LlmCallCompleted) -> Mapped:
     usage = {"inputTokens": _amount(call.input_tokens), "outputTokens": _amount(call.output_tokens)}
     parts = {"cachedInputTokens": call.cached_input_tokens, "reasoningTokens": call.reasoning_tokens}
@@ -282,9 +289,21 @@ def map_call_completed(task: TaskRecords, event: RunEvent, call: ev.LlmCallCompl
         "durationMs": call.duration_micros / 1000,
     }
     ids = _model_ids(event, _request_of(task, event, call.call_id))
+    if thought := _thought_of(call.text):
+        yield "reasoning.summary", ids | {"payload": {"summary": thought}}
     yield "model.completed", ids | {"payload": payload}
     cost = {"costMicros": _amount(call.cost_micros), "currency": call.currency or UNKNOWN}
     yield "cost.recorded", ids | {"payload": usage | cost}
+
+
+def _thought_of(text: str) -> str:
+    """Return the reasoning that a model has written before its answer, or into the field `thought` of an action; may be empty."""
+    body = text.strip()
+    if body.startswith(_THINK):
+        return body.removeprefix(_THINK).partition("</think>")[0].strip()
+    found = try_parse_json(strip_code_fence(body)) if '"thought"' in body else None
+    thought = found.get("thought") if isinstance(found, dict) and found.get("type") in _ACTIONS else None
+    return thought if isinstance(thought, str) else ""
 
 
 def _amount(amount: int | None) -> int | str:

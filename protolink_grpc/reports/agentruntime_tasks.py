@@ -278,7 +278,7 @@ _TABLE: dict[type, Callable[[TaskRecords, RunEvent, Any], Mapped]] = {
     ev.ActionEnded: calls.map_ended,  # tool.result, tool.failed, subagent.completed, subagent.failed
     ev.ContextPrepared: calls.map_prepared,  # context.resolved
     ev.LlmCallStarted: calls.map_call_started,  # model.requested, task.resumed, run.status
-    ev.LlmCallCompleted: calls.map_call_completed,  # model.completed, cost.recorded
+    ev.LlmCallCompleted: calls.map_call_completed,  # reasoning.summary, model.completed, cost.recorded
     ev.BudgetReported: calls.map_budget,  # limit.changed, quota.low, quota.blocked
     ev.LlmCallFailed: calls.map_call_failed,  # model.failed, task.waiting, run.status
     ev.ContextCompacted: calls.map_compacted,  # context.compaction.started, context.compaction.completed

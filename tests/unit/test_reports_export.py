@@ -667,3 +667,24 @@ def test_an_agent_call_that_continues_after_a_crash_is_the_same_subagent() -> No
     assert [each["type"] for each in found] == ["subagent.spawned", "subagent.status", "subagent.completed"]
     assert len({each["subagentId"] for each in found}) == 1
     assert (found[1]["payload"]["status"], found[1]["payload"]["childTaskId"]) == ("running", "child")
+
+
+@pytest.mark.parametrize(
+    ("text", "thought"),
+    [
+        ("<think>It rains in Nice.\n</think>\nGo to Lyon.", "It rains in Nice."),
+        ("<think>It rains", "It rains"),
+        ('{"type": "tool_call", "tool": "look", "thought": "Lyon is dry"}', "Lyon is dry"),
+        ('```json\n{"type": "final", "content": "Lyon", "thought": "dry"}\n```', "dry"),
+        ('{"thought": "a field of an answer"}', None),
+        ('{"type": "final", "thought": 7}', None),
+        ('She had a "thought".', None),
+        ("Go to Lyon.", None),
+    ],
+)
+def test_the_reasoning_in_the_text_of_a_model_call_is_shown_before_its_end(text: str, thought: str | None) -> None:
+    records = exported(submitted(), begun(), ev.LlmCallStarted("c1"), ev.LlmCallCompleted("c1", text=text))
+    found = of_type(records, "reasoning.summary")
+    assert [each["payload"] for each in found] == ([] if thought is None else [{"summary": thought}])
+    assert [each["modelRequestId"] for each in found] == ["c1"] * len(found)
+    assert violations_of(records) == []
