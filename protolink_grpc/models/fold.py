@@ -324,8 +324,10 @@ class TaskFold:
             (payload.previous_state, payload.new_state, self.update_micros, self.sequence, self.run_id, payload)
         )
         self.failure, self.cancel_reason = payload.failure, payload.cancel_reason
-        # The turn's first run begins, or the turn ends without one.
-        if before is not TaskState.WORKING and (payload.attempt or self.turn_sequence >= self.run_sequence):
+        # The turn's first run begins, or the turn ends without one. The owner who ends a task begins no turn.
+        by_owner = payload.cause == "external" and before in INTERRUPTED
+        begins = payload.attempt or self.turn_sequence >= self.run_sequence
+        if begins and before is not TaskState.WORKING and not by_owner:
             self.input_end = (len(self.messages), len(self._artifacts))
             self.input_flow_state = self.flow_state, self.flow_from_caller
         if payload.attempt:

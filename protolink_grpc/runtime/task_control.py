@@ -309,8 +309,9 @@ class TaskControl:
             if not (by_owner or waits or fold.state in INTERRUPTED):
                 raise running_error(fold)
             begins = fold.state is not TaskState.WORKING
-            is_draft = controls is not None and controls.is_draft
-            facts: list[Fact] = [TaskStartRequested(principal, external=True)] if is_draft else []
+            # No run of the agent has worked on a draft, or on a task that others block.
+            is_outside = waits or (controls is not None and controls.is_draft)
+            facts: list[Fact] = [TaskStartRequested(principal, external=True)] if is_outside else []
             facts += [_external_start(fold, principal)] if begins else []
             facts += [*result(fold), TaskStatusChanged(TaskState.WORKING, state, failure)]
 

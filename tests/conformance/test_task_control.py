@@ -410,6 +410,30 @@ async def test_a_blocked_task_can_be_ended_by_hand(world: World) -> None:
     assert (await world.end(two), world.agent.began) == (await world.tasks.get(two.task_id), [])
 
 
+@pytest.mark.parametrize("failure", ["", "no paint"])
+async def test_work_that_was_done_by_hand_is_not_retried_on_the_agent(world: World, failure: str) -> None:
+    one = await world.tasks.create("one")
+    draft, blocked = await world.tasks.create("two"), await world.tasks.create("three", links=[blocked_by(one)])
+    external = await world.tasks.create("four")
+    await world.tasks.start(blocked.task_id)
+    await world.tasks.start(external.task_id, external=True)
+    for each in (draft, blocked, external):
+        ended = await (world.tasks.fail(each.task_id, failure) if failure else world.tasks.complete(each.task_id))
+        assert ended.external
+        with pytest.raises(InvalidTransitionError, match="was worked on outside of the agent; create a new one"):
+            await world.tasks.retry(each.task_id)
+        assert await world.tasks.get(each.task_id) == ended
+    assert world.agent.began == []
+
+
+async def test_a_question_that_was_answered_by_hand_can_be_retried(world: World) -> None:
+    sent = await world.client.send_task(None, "ask")
+    assert not (await world.tasks.complete(sent.id, [Message.agent("never mind")])).external
+    await world.tasks.retry(sent.id)
+    assert (await world.client.wait_task(sent.id)).state is TaskState.INPUT_REQUIRED
+    assert world.agent.began == ["ask", "ask"]
+
+
 async def test_removing_the_last_open_blocker_starts_the_task(world: World) -> None:
     one = await world.tasks.create("one")
     two = await world.tasks.create("two", links=[blocked_by(one)])
