@@ -16,7 +16,7 @@ from protolink_grpc.models.message import Message
 from protolink_grpc.models.open_enum import OpenEnum
 from protolink_grpc.models.snapshot import TaskSnapshot, TaskSnapshotPage
 from protolink_grpc.models.task import Task
-from protolink_grpc.models.task_control import LinkKind, TaskDescription, TaskLink, TaskStatus
+from protolink_grpc.models.task_control import CALLER_LINKS, LinkKind, TaskDescription, TaskLink, TaskStatus
 
 E = TypeVar("E", bound=OpenEnum)
 
@@ -57,7 +57,8 @@ class TaskControlCalls:
             ResourceExhaustedError: The caller, or a task that a link names, has too many drafts and blocked tasks.
         """
         named = [
-            replace(each, kind=_named(each.kind, LinkKind, f"links[{index}].kind")) for index, each in enumerate(links)
+            replace(each, kind=_require_one_of(CALLER_LINKS, each.kind, f"links[{index}].kind"))
+            for index, each in enumerate(links)
         ]
         agent = self._open(agent_url)
         return await agent.tasks.create(
@@ -208,7 +209,7 @@ class TaskControlCalls:
             TaskFinishedError: The task has ended.
             ResourceExhaustedError: The task has 100 links, the target blocks 1000 tasks, or too many links lead to the target.
         """
-        link = TaskLink(_named(kind, LinkKind, "link.kind"), target, reason)
+        link = TaskLink(_require_one_of(CALLER_LINKS, kind, "link.kind"), target, reason)
         return await self._open(agent_url).tasks.link(task_id, link, self._client.timeout)
 
     async def unlink(
@@ -219,7 +220,7 @@ class TaskControlCalls:
         Raises:
             TaskFinishedError: The task has ended, and has such a link.
         """
-        link = TaskLink(_named(kind, LinkKind, "link.kind"), target)
+        link = TaskLink(_require_one_of(CALLER_LINKS, kind, "link.kind"), target)
         return await self._open(agent_url).tasks.unlink(task_id, link, self._client.timeout)
 
     async def get(self, task_id: str, *, agent_url: str | None = None) -> TaskSnapshot:
@@ -245,17 +246,16 @@ class TaskControlCalls:
             page_size: At most 1000; 0 means 50.
             page_token: `next_page_token` of the page before; empty means the first page.
         """
-        wanted = tuple(_named(each, TaskStatus, f"statuses[{index}]") for index, each in enumerate(statuses))
+        wanted = tuple(
+            _require_one_of(tuple(TaskStatus), each, f"statuses[{index}]") for index, each in enumerate(statuses)
+        )
         agent = self._open(agent_url)
         return await agent.tasks.list(wanted, session_id, page_size, page_token, self._client.timeout)
 
 
-def _named(value: str, kind: type[E], field: str) -> E:
-    """Return a value of the enum `kind`. Raises InvalidArgumentError for another text, which names the field."""
-    try:
-        found: E | None = kind(value)
-    except ValueError:
-        found = None
-    if found is None or not found.is_named:
-        raise InvalidArgumentError(f"must be one of {', '.join(kind)}", field=field)
-    return found
+def _require_one_of(allowed: tuple[E, ...], value: str, field: str) -> E:
+    """Return the allowed value with this text. Raises InvalidArgumentError, which names the field, if there is no such value."""
+    for each in allowed:
+        if each == value:
+            return each
+    raise InvalidArgumentError(f"must be one of {', '.join(allowed)}", field=field)

@@ -55,6 +55,9 @@ class LinkKind(OpenEnum):
 TASK_LINKS: Final = frozenset({LinkKind.PARENT, LinkKind.BLOCKED_BY, LinkKind.BLOCKS, LinkKind.SOURCE})
 """The kinds whose target is another task."""
 
+CALLER_LINKS: Final = tuple(kind for kind in LinkKind if kind is not LinkKind.BLOCKS)
+"""The kinds that a caller can add and remove."""
+
 
 @dataclass(frozen=True, slots=True)
 class TaskDescription(JsonForm):
@@ -115,9 +118,8 @@ class TaskLink(JsonForm):
 
     def check(self) -> None:
         """Check a link that a caller adds. Raises InvalidArgumentError, which names the field."""
-        if not self.kind.is_named or self.kind is LinkKind.BLOCKS:
-            allowed = ", ".join(kind for kind in LinkKind if kind is not LinkKind.BLOCKS)
-            raise InvalidArgumentError(f"must be one of {allowed}", field="kind")
+        if self.kind not in CALLER_LINKS:
+            raise InvalidArgumentError(f"must be one of {', '.join(CALLER_LINKS)}", field="kind")
         if not self.target or len(self.target.encode(errors="replace")) > MAX_TARGET_BYTES:
             raise InvalidArgumentError(f"must have 1 to {MAX_TARGET_BYTES} bytes", field="target")
         check_length(self.reason, MAX_REASON_CHARS, "reason")

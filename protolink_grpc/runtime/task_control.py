@@ -4,7 +4,8 @@ Each change is a fact in the task's own log. Its append does not take the task o
 it. The rows of `storage.links` change in the transaction of that append.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -12,12 +13,14 @@ from protolink_grpc.errors import (
     InvalidArgumentError,
     InvalidTransitionError,
     LeaseLostError,
+    ProtolinkError,
     ResourceExhaustedError,
     SequenceConflictError,
     TaskAlreadyRunningError,
     TaskFinishedError,
     TaskStartedError,
 )
+from protolink_grpc.logs import get_logger
 from protolink_grpc.models.artifact import Artifact
 from protolink_grpc.models.clock import iso_from_micros
 from protolink_grpc.models.context import check_loose_budget
@@ -60,6 +63,8 @@ from protolink_grpc.runtime.tasks import Tasks, not_found_error
 from protolink_grpc.storage import links as rows
 from protolink_grpc.storage.records import Records
 from protolink_grpc.storage.session_rows import owner_of
+
+log = get_logger(__name__)
 
 RETRIES: Final = 8
 """Attempts of one change while the task keeps changing."""
@@ -132,8 +137,9 @@ class TaskControl:
         if await self._store.head(task_id) is not None:
             raise already_exists_error(task_id)
         links = [replace(each, created_at=self._now()) for each in links]
+        await self._store.view(lambda records: rows.check_can_hold(records, self._owner(principal)))
         for each in links:
-            await self._prepare_link(task_id, principal, each)
+            await self._check_target(task_id, principal, each)
         facts: list[Fact] = [] if description is None else [TaskDescribed(description, principal)]
         facts += [TaskLinked(each) for each in links]
 
@@ -143,8 +149,11 @@ class TaskControl:
                 _put_row(records, task_id, each)
             return []
 
-        live, record = await self._admission.draft(submission, principal, facts, within)
+        async with self._recorded_in_blockers(task_id, principal, links):
+            live, record = await self._admission.draft(submission, principal, facts, within)
         if record is not None:
+            if record.task_id != task_id:
+                await self._unlink_unused(task_id, principal, links)
             return await self.get(record.task_id, principal)
         return await self.snapshots.of(live.fold)
 
@@ -342,9 +351,10 @@ class TaskControl:
         _check_within(link.check, "link")
         key, made = (link.kind, link.target), replace(link, created_at=self._now())
         live = await self._find(task_id, principal)
-        if key not in _links_of(live.fold):
+        is_new = key not in _links_of(live.fold)
+        if is_new:
             _check_can_link(live.fold, link)
-            await self._prepare_link(task_id, principal, made)
+            await self._check_target(task_id, principal, made)
 
         def decide(live: LiveTask) -> Step | None:
             fold = live.fold
@@ -360,7 +370,8 @@ class TaskControl:
                 facts += [TaskUnlinked(each) for each in fold.links if each.kind is LinkKind.PARENT]
             return Step([*facts, TaskLinked(made)], within=lambda records: _put_row(records, task_id, link))
 
-        return await self._change(task_id, principal, decide)
+        async with self._recorded_in_blockers(task_id, principal, [made] if is_new else []):
+            return await self._change(task_id, principal, decide)
 
     async def unlink(self, task_id: str, principal: str, kind: LinkKind, target: str) -> TaskSnapshot:
         """Remove a link, if it exists. A started task without any other blocker begins.
@@ -384,17 +395,13 @@ class TaskControl:
                 raise finished_error(live.fold)
             return Step([TaskUnlinked(known)], within=within)
 
-        def decide_other(live: LiveTask) -> Step | None:
-            known = _links_of(live.fold).get((LinkKind.BLOCKS, task_id))
-            return None if known is None or live.fold.is_terminal else Step([TaskUnlinked(known)], exact=False)
-
         snapshot = await self._change(task_id, principal, decide)
         if kind is LinkKind.BLOCKED_BY and await self._store.head(target) is not None:
-            await self._record(target, principal, decide_other)
+            await self._unlink_in_blocker(target, principal, task_id)
         return snapshot
 
-    async def _prepare_link(self, task_id: str, principal: str, link: TaskLink) -> None:
-        """Check the other task of a new link. If that task is to block, its log gets the link first: its end releases this task."""
+    async def _check_target(self, task_id: str, principal: str, link: TaskLink) -> None:
+        """Check the other task of a new link. Raises as `link`."""
         kind, target = link.kind, link.target
         if kind not in TASK_LINKS:
             return
@@ -407,14 +414,49 @@ class TaskControl:
             await self._store.view(lambda records: rows.check_acyclic(records, task_id, kind, target))
             return
         await self._store.view(lambda records: rows.check_blocker(records, task_id, target))
-        blocks = replace(link, kind=LinkKind.BLOCKS, target=task_id)
 
+    @asynccontextmanager
+    async def _recorded_in_blockers(
+        self, task_id: str, principal: str, links: Sequence[TaskLink]
+    ) -> AsyncGenerator[None, None]:
+        """Record new links of a task in the logs of the tasks that block it, whose ends release it, before its own log gets them in
+        the block. They are removed if the block fails. A canceled block may have been successful, so they stay."""
+        try:
+            for each in links:
+                if each.kind is LinkKind.BLOCKED_BY:
+                    await self._link_in_blocker(
+                        each.target, principal, replace(each, kind=LinkKind.BLOCKS, target=task_id)
+                    )
+            yield
+        except Exception:
+            await self._unlink_unused(task_id, principal, links)
+            raise
+
+    async def _link_in_blocker(self, blocker: str, principal: str, blocks: TaskLink) -> None:
         def decide(live: LiveTask) -> Step | None:
-            if live.fold.is_terminal or (LinkKind.BLOCKS, task_id) in _links_of(live.fold):
+            if live.fold.is_terminal or (LinkKind.BLOCKS, blocks.target) in _links_of(live.fold):
                 return None
             return Step([TaskLinked(blocks)], exact=False)
 
-        await self._record(target, principal, decide)
+        await self._record(blocker, principal, decide)
+
+    async def _unlink_in_blocker(self, blocker: str, principal: str, blocked: str) -> None:
+        def decide(live: LiveTask) -> Step | None:
+            known = _links_of(live.fold).get((LinkKind.BLOCKS, blocked))
+            return None if known is None or live.fold.is_terminal else Step([TaskUnlinked(known)], exact=False)
+
+        await self._record(blocker, principal, decide)
+
+    async def _unlink_unused(self, task_id: str, principal: str, links: Sequence[TaskLink]) -> None:
+        """Remove the links of its blockers to a task that did not get the other side. If that fails, they stay, without effect."""
+        blockers = [each.target for each in links if each.kind is LinkKind.BLOCKED_BY]
+        try:
+            used = await self._store.view(lambda records: rows.blockers_of(records, task_id))
+            for blocker in blockers:
+                if blocker not in used:
+                    await self._unlink_in_blocker(blocker, principal, task_id)
+        except ProtolinkError as error:
+            log.warning("links from other tasks to task %s, which does not have them, remain: %s", task_id, error)
 
     # -- pauses and retries ----------------------------------------------------------------------------------------------
 
@@ -585,7 +627,8 @@ def _check_can_link(fold: TaskFold, link: TaskLink) -> None:
         raise finished_error(fold)
     if link.kind is LinkKind.BLOCKED_BY and (fold.controls is None or not fold.controls.is_draft):
         raise TaskStartedError(f"task {fold.task_id} has been started: it cannot be blocked", task_id=fold.task_id)
-    if sum(kind is not LinkKind.BLOCKS for kind, _ in _links_of(fold)) >= MAX_ITEMS:
+    replaced = {LinkKind.BLOCKS, LinkKind.PARENT} if link.kind is LinkKind.PARENT else {LinkKind.BLOCKS}
+    if sum(kind not in replaced for kind, _ in _links_of(fold)) >= MAX_ITEMS:
         raise ResourceExhaustedError(f"task {fold.task_id} has {MAX_ITEMS} links already", task_id=fold.task_id)
 
 

@@ -48,7 +48,7 @@ class TaskSnapshots:
 
     async def of(self, fold: TaskFold) -> TaskSnapshot:
         """Return the snapshot of a task. The fold may grow meanwhile."""
-        heads = {link.target: await self._store.head(link.target) for link in fold.links if link.kind in TASK_LINKS}
+        heads = await self._store.heads({link.target for link in fold.links if link.kind in TASK_LINKS})
         around = await self._store.view(lambda records: _look_around(records, fold))
         linked = tuple(LinkedTask(link, _state_of(heads.get(link.target), fold)) for link in fold.links)
         snapshot = _snapshot(fold, around)

@@ -80,6 +80,11 @@ def targets_of(records: Records, task_id: str, kind: LinkKind, limit: int | None
     return [row.target for row in rows]
 
 
+def blockers_of(records: Records, task_id: str) -> frozenset[str]:
+    """Return the tasks that a task waits for, or has waited for."""
+    return frozenset(targets_of(records, task_id, LinkKind.BLOCKED_BY))
+
+
 def put_parent(records: Records, task_id: str, target: str) -> None:
     """Set the parent of a task. Raises LinkCycleError or ResourceExhaustedError as `put_blocker`."""
     check_acyclic(records, task_id, LinkKind.PARENT, target)
@@ -151,10 +156,17 @@ def is_blocked(records: Records, task_id: str) -> bool:
     return any(not has_ended(records, each) for each in targets_of(records, task_id, LinkKind.BLOCKED_BY))
 
 
-def hold(records: Records, owner: str, task_id: str) -> None:
-    """Note that a new task is held. Raises ResourceExhaustedError if its owner has too many such tasks."""
-    if _add_held(records, owner, 1) > MAX_HELD:
+def check_can_hold(records: Records, owner: str) -> None:
+    """Raise ResourceExhaustedError if an owner has the maximum number of held tasks."""
+    known = records.get(HELD_COUNTS, owner)
+    if known is not None and known.count >= MAX_HELD:
         raise ResourceExhaustedError(f"{MAX_HELD} tasks are drafts, blocked, or worked on outside of the agent already")
+
+
+def hold(records: Records, owner: str, task_id: str) -> None:
+    """Note that a new task is held. Raises as `check_can_hold`."""
+    check_can_hold(records, owner)
+    _add_held(records, owner, 1)
     records.put(HELD_TASKS, HeldTask(owner, task_id))
 
 
@@ -191,19 +203,22 @@ def _delete_held(records: Records, owner: str, task_id: str) -> None:
         _add_held(records, owner, -1)
 
 
-def _add_held(records: Records, owner: str, number: int) -> int:
-    """Change the number of an owner's held tasks, and return it."""
+def _add_held(records: Records, owner: str, number: int) -> None:
+    """Change the number of an owner's held tasks."""
     known = records.get(HELD_COUNTS, owner)
     count = number if known is None else known.count + number
     if count:
         records.put(HELD_COUNTS, HeldCount(owner, count))
     else:
         records.delete(HELD_COUNTS, owner)
-    return count
 
 
 def end(records: Records, owner: str, task_id: str) -> list[str]:
     """Note that a task ends in this transaction. Releases the tasks that waited only for it, and returns them."""
     _delete_held(records, owner, task_id)
-    blocked = targets_of(records, task_id, LinkKind.BLOCKS)
+    links = records.select(LINKS, {"task_id": task_id})
+    for link in links:
+        if link.kind == LinkKind.BLOCKED_BY.value:  # else it would count as blocked by a task that has not ended
+            delete_link(records, task_id, LinkKind.BLOCKED_BY, link.target)
+    blocked = [link.target for link in links if link.kind == LinkKind.BLOCKS.value]
     return [each for each in blocked if release_if_ready(records, owner, each)]

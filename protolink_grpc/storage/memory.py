@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, TypeVar
@@ -242,6 +242,9 @@ class MemoryStore:
     async def head(self, task_id: str) -> TaskHead | None:
         entry = self._entries.get(task_id)
         return entry.head if entry is not None else None
+
+    async def heads(self, task_ids: Collection[str]) -> dict[str, TaskHead]:
+        return {task_id: self._entries[task_id].head for task_id in task_ids if task_id in self._entries}
 
     async def find(self, query: TaskQuery) -> TaskPage:
         # Clock values can repeat and go back, so a cursor needs the sorted order.

@@ -4,7 +4,7 @@ A store has a log for each task (framed events, sequence 1..n) with a head (one 
 and records (see `records`). It is used from one event loop.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
@@ -221,6 +221,9 @@ class LogStore(Protocol):
 
     async def head(self, task_id: str) -> TaskHead | None:
         """Return the head, or None for an unknown task."""
+
+    async def heads(self, task_ids: Collection[str]) -> dict[str, TaskHead]:
+        """Return the heads of the known tasks among these, by id, from one moment."""
 
     async def find(self, query: TaskQuery) -> TaskPage:
         """Return one page of heads."""

@@ -878,6 +878,17 @@ async def test_approvals_go_with_the_tasks_that_memory_forgets() -> None:
     assert [each.request_id for each in (await approvals_of(store, ApprovalQuery("agent"))).records] == ["r2"]
 
 
+# -- heads ---------------------------------------------------------------------------------------------------------------
+
+
+async def test_heads_are_read_together(opened: TaskStore) -> None:
+    for task_id in ("one", "two", "three"):
+        await opened.append(addition(task_id))
+    found = await opened.heads(["three", "one", "unknown", "one"])
+    assert found == {"one": await opened.head("one"), "three": await opened.head("three")}
+    assert await opened.heads([]) == {}
+
+
 # -- pushes --------------------------------------------------------------------------------------------------------------
 
 

@@ -568,6 +568,112 @@ async def test_a_snapshot_without_webhooks_has_no_delivery(world: World) -> None
     assert (made.delivery, made.gaps) == (DeliveryState.NOT_APPLICABLE, ())
 
 
+# -- links that were not made, and links of ended tasks ---------------------------------------------------------------------
+
+
+async def test_a_draft_that_is_refused_late_leaves_no_link_in_its_blockers(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, two = await world.tasks.create("one"), await world.tasks.create("two")
+
+    def refuse(*_: object) -> None:
+        raise ResourceExhaustedError("no room")
+
+    with monkeypatch.context() as late:
+        late.setattr(links, "hold", refuse)
+        with pytest.raises(ResourceExhaustedError, match="no room"):
+            await world.tasks.create("three", links=[blocked_by(one), blocked_by(two)])
+    assert (await world.tasks.get(one.task_id)).links == ()
+    assert (await world.tasks.get(two.task_id)).links == ()
+    with monkeypatch.context() as early:
+        early.setattr(links, "MAX_HELD", 2)
+        with pytest.raises(ResourceExhaustedError):
+            await world.tasks.create("three", links=[blocked_by(one)])
+    with pytest.raises(TaskNotFoundError):
+        await world.tasks.create("three", links=[blocked_by(one), TaskLink(LinkKind.BLOCKED_BY, "unknown")])
+    # The refusals that are known before the first change have changed nothing.
+    assert (await world.tasks.get(one.task_id)).sequence == one.sequence + 2
+
+
+async def test_a_link_that_is_refused_late_leaves_no_link_in_its_blocker(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, two = await world.tasks.create("one"), await world.tasks.create("two")
+
+    def refuse(*_: object) -> None:
+        raise ResourceExhaustedError("too many")
+
+    with monkeypatch.context() as late:
+        late.setattr(links, "put_blocker", refuse)
+        with pytest.raises(ResourceExhaustedError, match="too many"):
+            await world.tasks.link(two.task_id, "blocked_by", one.task_id)
+    assert (await world.tasks.get(one.task_id)).links == ()
+
+
+async def test_requests_with_one_id_that_come_together_leave_one_link_in_their_blocker(world: World) -> None:
+    one = await world.tasks.create("one")
+    made = await asyncio.gather(*(world.tasks.create("two", links=[blocked_by(one)], request_id="r") for _ in range(5)))
+    [task_id] = {each.task_id for each in made}
+    assert [each.link.target for each in (await world.tasks.get(one.task_id)).links] == [task_id]
+
+
+async def test_ended_tasks_do_not_count_as_blocked(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(links, "MAX_BLOCKED", 2)
+    one = await world.tasks.create("one")
+    for end in (
+        lambda task_id: world.client.cancel_task(None, task_id),
+        lambda task_id: world.tasks.complete(task_id),
+        lambda task_id: world.tasks.fail(task_id, "no"),
+    ):
+        made = await world.tasks.create("ends", links=[blocked_by(one)])
+        await end(made.task_id)
+    await world.tasks.create("two", links=[blocked_by(one)])
+    await world.tasks.create("three", links=[blocked_by(one)])
+    with pytest.raises(ResourceExhaustedError, match="blocks 2 tasks already"):
+        await world.tasks.create("four", links=[blocked_by(one)])
+
+
+async def test_a_snapshot_reads_the_states_of_all_linked_tasks_at_once(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = [await world.tasks.create(f"{number}") for number in range(5)]
+    lone = await world.tasks.create("lone", links=[blocked_by(made[0])])
+    full = await world.tasks.create("full", links=[blocked_by(each) for each in made])
+    reads = list[str]()
+    for kind in (MemoryStore, SQLiteStore):
+        for name in ("head", "heads"):
+            read = getattr(kind, name)
+            counted = lambda *given, name=name, read=read: (reads.append(name), read(*given))[1]  # noqa: E731
+            monkeypatch.setattr(kind, name, counted)
+    found = []
+    for task in (lone, full):
+        reads.clear()
+        assert all(each.state for each in (await world.tasks.get(task.task_id)).links)
+        found.append(list(reads))
+    assert found[0] == found[1]
+    assert found[0].count("heads") == 1
+
+
+async def test_the_parent_of_a_task_with_the_most_links_can_be_replaced(world: World) -> None:
+    one, two = await world.tasks.create("one"), await world.tasks.create("two")
+    notes = [TaskLink(LinkKind.ARTIFACT, f"{number}") for number in range(99)]
+    full = await world.tasks.create("full", links=[TaskLink(LinkKind.PARENT, one.task_id), *notes])
+    replaced = await world.tasks.link(full.task_id, "parent", two.task_id)
+    assert len(replaced.links) == 100
+    assert [each.link.target for each in replaced.links if each.link.kind is LinkKind.PARENT] == [two.task_id]
+    with pytest.raises(ResourceExhaustedError, match="100 links already"):
+        await world.tasks.link(full.task_id, "artifact", "more")
+
+
+@pytest.mark.parametrize("kind", ["blocks", "likes", "unknown-9"])
+async def test_an_error_about_the_kind_of_a_link_names_those_that_a_caller_can_set(world: World, kind: str) -> None:
+    made = await world.tasks.create("x")
+    allowed = "must be one of parent, blocked_by, source, artifact, evidence$"
+    for call in (world.tasks.link, world.tasks.unlink):
+        with pytest.raises(InvalidArgumentError, match=allowed):
+            await call(made.task_id, kind, made.task_id)
+
+
 # -- bad input -------------------------------------------------------------------------------------------------------------
 
 BAD: dict[str, Callable[[World, str], Awaitable[Any]]] = {

@@ -94,6 +94,7 @@ _UNLISTED = "NOT EXISTS (SELECT 1 FROM workers WHERE workers.worker = tasks.work
 _FREE = f"state NOT IN ('submitted', 'working') OR worker = ? OR {_UNLISTED}"
 _TAKE = f"UPDATE tasks SET {_CHANGED}, worker = ?, epoch = ? WHERE {_EXPECTED} AND ({_FREE})"  # noqa: S608 -- fixed words only
 _THESE = "task_id IN (SELECT value FROM json_each(?))"
+HEADS = f"{SELECT} WHERE {_THESE}"
 RELEASE = f"UPDATE tasks SET worker = ? WHERE {_THESE} AND (worker = ? OR {_UNLISTED})"  # noqa: S608 -- fixed words only
 WORKER = "SELECT process, expire_micros FROM workers WHERE worker = ?"
 REMOVE_WORKER = "DELETE FROM workers WHERE worker = ? AND expire_micros = ?"
@@ -231,7 +232,7 @@ def delete(
         work: Called before the tasks are deleted.
         changed: Receives the kinds and scopes of records whose readers must be woken after the commit.
     """
-    heads = [head_of(row) for row in db.execute(f"{SELECT} WHERE {_THESE}", (to_json(list(task_ids)),))]
+    heads = [head_of(row) for row in db.execute(HEADS, (to_json(list(task_ids)),))]
     for head in heads:
         require_ended(head)
     db.execute("PRAGMA secure_delete = ON")  # deleted data is overwritten, not only unlinked

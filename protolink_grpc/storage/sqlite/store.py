@@ -9,7 +9,7 @@ import asyncio
 import os
 import sqlite3
 import time
-from collections.abc import AsyncIterator, Callable, Hashable, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Hashable, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
@@ -255,6 +255,10 @@ class SQLiteStore:
             # Another process may have deleted the task, and may have stored another one with the same id.
             self._tails.drop(task_id)
         return head
+
+    async def heads(self, task_ids: Collection[str]) -> dict[str, TaskHead]:
+        rows = await self._rows(tables.HEADS, to_json(list(task_ids))) if task_ids else []
+        return {head.task_id: head for head in map(tables.head_of, rows)}
 
     async def find(self, query: TaskQuery) -> TaskPage:
         rows = await self._rows(*tables.page(query))
