@@ -25,7 +25,8 @@ from protolink_grpc.models.redaction import RedactionPolicy
 from protolink_grpc.net.tls import TLSConfig
 from protolink_grpc.policy.capabilities import Policy
 from protolink_grpc.reports import RunStore
-from protolink_grpc.runtime.actions.approvals import ApprovalHandler, Approvals
+from protolink_grpc.runtime.actions.approval_answers import ApprovalHandler
+from protolink_grpc.runtime.actions.approvals import Approvals
 from protolink_grpc.runtime.limits import Limits
 from protolink_grpc.runtime.log import AppendObserver
 from protolink_grpc.runtime.recovery import Recovery

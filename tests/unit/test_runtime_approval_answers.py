@@ -11,7 +11,7 @@ from protolink_grpc.errors import ApprovalChangedError
 from protolink_grpc.models import PolicyDecision, PolicyEffect, RunAction, RunContext
 from protolink_grpc.models.action import ApprovalDecision, ApprovalRequest, ApprovalState
 from protolink_grpc.models.clock import iso_from_micros, micros_from_iso
-from protolink_grpc.runtime.actions.approvals import (
+from protolink_grpc.runtime.actions.approval_answers import (
     answer_summary,
     call_handler,
     expired_decision,

@@ -16,7 +16,7 @@ from protolink_grpc.models.events import RunEvent
 from protolink_grpc.models.references import References
 from protolink_grpc.policy.budget import BudgetEnforcer
 from protolink_grpc.policy.capabilities import Policy, narrow
-from protolink_grpc.runtime.actions.approvals import ApprovalHandler, answer_event, first_answer, seconds_left
+from protolink_grpc.runtime.actions.approval_answers import ApprovalHandler, answer_event, first_answer, seconds_left
 from protolink_grpc.runtime.actions.gate import ActionExecution, ActionResult, Gate, PreparedAction
 from protolink_grpc.runtime.journal import ActionRecord
 from protolink_grpc.runtime.run import Controls, Run, no_approver_error
