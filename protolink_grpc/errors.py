@@ -40,7 +40,8 @@ No network or disk access lives here; `wire.status` converts these exceptions to
     ├── TaskStartedError                       the task has started, and the request is for tasks that have not
     ├── LinkCycleError                         the task would wait for itself, or be a part of itself
     ├── ModelError                             a call of a language model failed
-    │   ├── ModelUnavailableError              the model is unreachable, overloaded or rate limited
+    │   ├── ModelUnavailableError              the model is unreachable or overloaded
+    │   │   └── ModelRateLimitedError          the provider limits the rate of requests or tokens
     │   └── ModelTimeoutError (TimeoutError)   the model did not answer in time
     ├── InferParseError                        a model's answers could not be parsed
     ├── RepeatedActionError                    a model repeated an action that keeps giving the same result
@@ -416,9 +417,15 @@ class ModelError(ProtolinkError):
 
 
 class ModelUnavailableError(ModelError):
-    """The model is overloaded, rate limited or unreachable; a later retry may succeed."""
+    """The model is overloaded or unreachable; a later retry may succeed."""
 
     reason = "MODEL_UNAVAILABLE"
+
+
+class ModelRateLimitedError(ModelUnavailableError):
+    """The provider limits the rate of requests or tokens; a retry after `retry_after_s` may succeed."""
+
+    reason = "MODEL_RATE_LIMITED"
 
 
 class ModelTimeoutError(ModelError, TimeoutError):
@@ -637,6 +644,7 @@ RULES: MappingProxyType[str, Rule] = MappingProxyType(
         "LINK_CYCLE": Rule("FAILED_PRECONDITION", 409, -32602),
         "MODEL_FAILED": Rule("ABORTED", 502, -32603),
         "MODEL_UNAVAILABLE": Rule("UNAVAILABLE", 503, -32603, retryable=True),
+        "MODEL_RATE_LIMITED": Rule("UNAVAILABLE", 503, -32603, retryable=True),
         "MODEL_TIMEOUT": Rule("ABORTED", 504, -32603, retryable=True),
         "INFER_PARSE_FAILED": Rule("ABORTED", 500, -32603),
         "ACTION_REPEATED": Rule("ABORTED", 500, -32603),

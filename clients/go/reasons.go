@@ -141,8 +141,7 @@ const (
 	// The language model failed. Read the message; a retry rarely helps. gRPC code: ABORTED.
 	ErrModelFailed Reason = "MODEL_FAILED"
 
-	// The language model is unreachable, overloaded or rate limited. Retry with backoff. gRPC code:
-	// UNAVAILABLE.
+	// The language model is unreachable or overloaded. Retry with backoff. gRPC code: UNAVAILABLE.
 	ErrModelUnavailable Reason = "MODEL_UNAVAILABLE"
 
 	// The language model timed out. Retry, or allow more time. gRPC code: ABORTED.
@@ -260,4 +259,8 @@ const (
 	// The link would make a task wait for itself, or be a part of itself. Remove another link first.
 	// gRPC code: FAILED_PRECONDITION.
 	ErrLinkCycle Reason = "LINK_CYCLE"
+
+	// The provider of the language model limits the rate of requests or tokens. Retry after the delay,
+	// or with backoff. gRPC code: UNAVAILABLE.
+	ErrModelRateLimited Reason = "MODEL_RATE_LIMITED"
 )

@@ -99,8 +99,8 @@ class PolicyDecision(JsonForm):
 
     Args:
         matched_capabilities: The capabilities that caused it.
-        metadata: Facts. The keys `editable`, `expires_s` and `sources` are also read by the properties of these names; the contract
-            has fields for them.
+        metadata: Facts. The keys `editable`, `expires_s`, `sources` and `rule` are also read by the properties of these names; the
+            contract has fields for them.
     """
 
     effect: PolicyEffect
@@ -125,6 +125,12 @@ class PolicyDecision(JsonForm):
         """What the decision is based on: `policy` (the agent's policy) and `context` (the run's permissions)."""
         sources = self.metadata.get("sources")
         return tuple(map(str, sources)) if isinstance(sources, list | tuple) else ()
+
+    @property
+    def rule(self) -> str:
+        """The rule with this effect, as written in the policy or the context, or `default`; empty if no single rule decided."""
+        rule = self.metadata.get("rule")
+        return rule if isinstance(rule, str) else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,8 +236,34 @@ class ContextItem(JsonForm):
 
 
 @dataclass(frozen=True, slots=True)
+class OmittedContext(JsonForm):
+    """Something that a prompt leaves out.
+
+    Args:
+        kind: `message`, `tool_result`, `artifact`, `file`, `state`, ...
+        ref: Id of a message, a tool call or an artifact, or a name; empty if it has none.
+        reason: `context_window`, `too_large`, `unsupported`, ...
+        tokens: Estimated tokens that are left out; None if unknown.
+    """
+
+    kind: Name
+    ref: str = ""
+    reason: str = ""
+    tokens: Count | None = None
+
+
+MAX_OMITTED: Final = 100
+"""Maximum number of entries in `ContextManifest.omitted`."""
+
+
+@dataclass(frozen=True, slots=True)
 class ContextManifest(JsonForm):
-    """Size of a prompt in tokens, before it is sent. `system_tokens` includes the tool prompt; the total counts it once."""
+    """Size of a prompt in tokens, before it is sent. `system_tokens` includes the tool prompt; the total counts it once.
+
+    Args:
+        omitted: What the prompt leaves out, oldest first, at most MAX_OMITTED.
+        omitted_count: Number of all things that it leaves out.
+    """
 
     run_id: str | None = None
     session_id: str | None = None
@@ -247,6 +279,8 @@ class ContextManifest(JsonForm):
     estimated: bool = True
     metadata: dict[str, Any] = field(default_factory=dict)
     created_at: Time = field(default_factory=utc_now)
+    omitted: tuple[OmittedContext, ...] = field(default=(), metadata=ONLY_IF_SET)
+    omitted_count: Count = field(default=0, metadata=ONLY_IF_SET)
 
     @property
     def total_estimated_tokens(self) -> int:

@@ -90,6 +90,8 @@ _BY_TYPE: dict[str, Any] = {
         ev.TaskRetried,
         ev.TaskLinked,
         ev.TaskUnlinked,
+        ev.TaskQueued,
+        ev.PeerTaskLinked,
     )
 }
 """Classes of payloads that are read only from events of their own type, because their fields are too common."""

@@ -28,7 +28,7 @@ from protolink_grpc.models.cost import Cost, is_currency
 from protolink_grpc.models.failure import Failure
 from protolink_grpc.models.json_form import JsonForm, read_fields, to_object
 from protolink_grpc.models.json_value import plain
-from protolink_grpc.models.kinds import NOT_IN_JSON, REQUIRED, Micros, open_name
+from protolink_grpc.models.kinds import NOT_IN_JSON, ONLY_IF_SET, REQUIRED, Micros, open_name
 from protolink_grpc.models.lifecycle import TaskState
 from protolink_grpc.models.message import Message
 from protolink_grpc.models.open_enum import unrecognized_number
@@ -36,6 +36,7 @@ from protolink_grpc.models.part import ToolCall
 from protolink_grpc.models.task import Task, stored_metadata
 from protolink_grpc.models.task_control import TaskDescription, TaskLink
 from protolink_grpc.models.task_metadata import own_metadata
+from protolink_grpc.models.tool import OfferedTools
 
 EVENT_VERSION = "1.0"
 
@@ -79,6 +80,7 @@ class TaskSubmitted(EventPayload):
         context: The context that the caller sent; None if it sent none.
         thread_id: Thread of the session; empty means `default`.
         draft: Nothing begins before a TaskStartRequested.
+        runtime_id: Id of the store's installation; empty if unknown.
         encoded: The encoded messages, empty if not available. `wire` caches them here, so that each message is encoded once.
     """
 
@@ -92,6 +94,7 @@ class TaskSubmitted(EventPayload):
     encoded: tuple[bytes, ...] = field(default=(), compare=False, repr=False)
     thread_id: str = field(default="", metadata=NOT_IN_JSON)
     draft: bool = field(default=False, metadata=NOT_IN_JSON)
+    runtime_id: str = field(default="", metadata=NOT_IN_JSON)
 
     @classmethod
     def of(cls, task: Task, principal: str = "", request_id: str = "") -> Self:
@@ -365,14 +368,19 @@ class ActionEnded(EventPayload):
 
 @dataclass(slots=True)
 class ContextPrepared(EventPayload):
+    """A prompt was assembled. `offered` are the tools that it offers; None means those of the run's last event that has them."""
+
     event_types = ("context.prepared",)
 
     manifest: ContextManifest
     step: int = 0
+    offered: OfferedTools | None = field(default=None, metadata=ONLY_IF_SET)
 
 
 @dataclass(slots=True)
 class LlmCallStarted(EventPayload):
+    """A model call began. `requested_provider` and `requested_model` are empty if they are `provider` and `model`."""
+
     event_types = ("llm.call.started",)
 
     call_id: str
@@ -381,6 +389,8 @@ class LlmCallStarted(EventPayload):
     attempt: int = 1
     step: int = 0
     streaming: bool = False
+    requested_provider: str = field(default="", metadata=ONLY_IF_SET)
+    requested_model: str = field(default="", metadata=ONLY_IF_SET)
 
 
 @dataclass(slots=True)
@@ -388,7 +398,8 @@ class LlmCallCompleted(EventPayload):
     """The result of a model call: its `text` and its `tool_calls`. A recovered run continues from it without repeating the call.
 
     None means unknown, never zero. `cost_micros` is in millionths of a unit of `currency`. `cached_input_tokens` are part of
-    `input_tokens`, `reasoning_tokens` part of `output_tokens`.
+    `input_tokens`, `reasoning_tokens` part of `output_tokens`. `response_model` is the model that the response names; empty if it
+    is `model`.
     """
 
     event_types = ("llm.call.completed",)
@@ -408,6 +419,7 @@ class LlmCallCompleted(EventPayload):
     finish_reason: str = ""
     cached_input_tokens: int | None = None
     reasoning_tokens: int | None = None
+    response_model: str = field(default="", metadata=ONLY_IF_SET)
 
     @property
     def cost(self) -> Cost | None:
@@ -546,6 +558,35 @@ class TaskUnlinked(EventPayload):
 
 
 @dataclass(slots=True)
+class TaskQueued(EventPayload):
+    """All `slots` of the agent are in use: the run waits for one, after `waiting` other runs. The wait ends when the run begins."""
+
+    event_types = ("task.queued",)
+
+    slots: int = 0
+    waiting: int = 0
+
+
+@dataclass(slots=True)
+class PeerTaskLinked(EventPayload):
+    """The ids that a delegated task has at the peer that works on it. The event's `action_id` is the delegating action.
+
+    Args:
+        agent_name, url: The peer; empty if unknown. The URL has no credentials.
+        protocol: `plgrpc`, `a2a` or `protolink`.
+        context_id: Session of the task at the peer; empty if unknown.
+    """
+
+    event_types = ("action.peer_task",)
+
+    agent_name: str = ""
+    url: str = ""
+    protocol: str = ""
+    task_id: str = ""
+    context_id: str = ""
+
+
+@dataclass(slots=True)
 class LlmStep(EventPayload):
     """A step of an inference that no other kind covers: a rejected answer or call of a model, or a chunk of a ProtoLink agent.
 
@@ -605,6 +646,8 @@ Payload = (
     | TaskRetried
     | TaskLinked
     | TaskUnlinked
+    | TaskQueued
+    | PeerTaskLinked
     | LlmStep
 )
 """Every typed kind of payload that a log can have. A class that is new is listed here, and in `wire.payloads` with its codec."""

@@ -57,6 +57,7 @@ _CATEGORIES: Final[dict[str, FailureCategory]] = {
     "DELEGATION_CYCLE": FailureCategory.INVALID,
     "MODEL_FAILED": FailureCategory.MODEL,
     "MODEL_UNAVAILABLE": FailureCategory.UNAVAILABLE,
+    "MODEL_RATE_LIMITED": FailureCategory.LIMIT,
     "MODEL_TIMEOUT": FailureCategory.TIMEOUT,
     "INFER_PARSE_FAILED": FailureCategory.MODEL,
     "TASK_FAILED": FailureCategory.PEER,

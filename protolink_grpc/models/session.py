@@ -173,10 +173,11 @@ class Session:
 
 @dataclass(frozen=True, slots=True)
 class SessionCreated:
-    """The session exists."""
+    """The session exists. `runtime_id` is the id of the store's installation; empty if unknown."""
 
     title: str = ""
     metadata: dict[str, Any] = field(default_factory=dict)
+    runtime_id: str = ""
 
 
 @dataclass(frozen=True, slots=True)

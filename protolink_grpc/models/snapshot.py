@@ -84,6 +84,7 @@ class TaskSnapshot:
         links: Oldest first; empty in lists.
         pending_approvals: Ids, oldest first.
         external: The work is done outside of the agent.
+        delivery_error: Why a delivery failed and is not repeated; empty unless `delivery` is FAILED.
     """
 
     task_id: str
@@ -116,6 +117,7 @@ class TaskSnapshot:
     delivery: DeliveryState = DeliveryState.NOT_APPLICABLE
     external: bool = False
     gaps: tuple[Gap, ...] = ()
+    delivery_error: str = ""
 
 
 @dataclass(frozen=True, slots=True)

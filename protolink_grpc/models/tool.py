@@ -42,6 +42,30 @@ class ToolDescription(JsonForm):
 
 
 @dataclass(frozen=True, slots=True)
+class OfferedTool(JsonForm):
+    """A tool or a peer that is offered to a model. The flags are those of ToolDescription.
+
+    Args:
+        runtime_owner: Where it runs: `local`, `mcp:NAME` for a tool of an MCP server, or `agent:NAME` for a peer.
+        effect: Decision of policy and context about calls in this run; None if it depends on the call.
+    """
+
+    name: Filled
+    runtime_owner: str = ""
+    read_only: bool = False
+    idempotent: bool = False
+    destructive: bool = False
+    effect: PolicyEffect | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class OfferedTools(JsonForm):
+    """The tools that are offered to a model, in the order of the prompt."""
+
+    tools: tuple[OfferedTool, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class ToolList:
     """One page: tools by name, and the token of the next page ("" on the last)."""
 

@@ -85,6 +85,8 @@ def _facts_to_pb(decision: PolicyDecision) -> str:
         del rest["expires_s"]
     if decision.sources and _has_source_fields(decision):
         del rest["sources"]
+    if decision.rule:
+        del rest["rule"]
     return json_object_to_pb(rest)
 
 
@@ -92,6 +94,8 @@ def _facts_from_pb(pb: action_pb2.PolicyDecision) -> dict[str, Any]:
     found = json_object_from_pb(pb.metadata_json, "metadata_json")
     if pb.sources:
         found["sources"] = [POLICY_SOURCES.read(each) for each in pb.sources]
+    if pb.rule:
+        found["rule"] = pb.rule
     if pb.edit:
         found["editable"] = pb.edit == EDITS[True]
     if pb.HasField("approval_ttl"):
@@ -106,8 +110,9 @@ POLICY_DECISION: Final = Codec(
     edit=Computed(_edit_to_pb),
     approval_ttl=Computed(_ttl_to_pb),
     sources=Computed(_sources_to_pb),
+    rule=Computed(lambda decision: decision.rule),
 )
-"""A decision. In Python, the terms of an approval and the sources are keys of `metadata`, as in ProtoLink's API."""
+"""A decision. In Python, the terms of an approval, the sources and the rule are keys of `metadata`, as in ProtoLink's API."""
 
 APPROVAL_DECISION: Final = Codec(
     ApprovalDecision,

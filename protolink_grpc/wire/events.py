@@ -362,12 +362,15 @@ def _encode_submitted(payload: ev.TaskSubmitted) -> bytes:
     owner += text_field(_REQUEST_TAG, payload.request_id) + text_field(_THREAD_TAG, payload.thread_id)
     if payload.draft:
         owner += _DRAFT
+    if payload.runtime_id:
+        owner += _RUNTIME_TAG + sized_id(payload.runtime_id)
     return b"".join((_FRAME_TAG, varint(len(task)), task, owner))
 
 
 _DRAFT: Final = pb.TaskSubmitted(draft=True).SerializeToString()
-_PRINCIPAL_TAG, _REQUEST_TAG, _THREAD_TAG = (
-    tag(pb.TaskSubmitted.DESCRIPTOR.fields_by_name[name].number) for name in ("principal", "request_id", "thread_id")
+_PRINCIPAL_TAG, _REQUEST_TAG, _THREAD_TAG, _RUNTIME_TAG = (
+    tag(pb.TaskSubmitted.DESCRIPTOR.fields_by_name[name].number)
+    for name in ("principal", "request_id", "thread_id", "runtime_id")
 )
 
 

@@ -6,7 +6,7 @@ A new kind needs one line in `CODECS`. Frames, and encodings that are faster tha
 from collections.abc import Callable
 from typing import Any, Final
 
-from plgrpc.v1 import approval_pb2, task_control_pb2, usage_pb2
+from plgrpc.v1 import approval_pb2, task_control_pb2, tool_pb2, usage_pb2
 from plgrpc.v1 import event_pb2 as pb
 
 from protolink_grpc.errors import InvalidArgumentError, LogTooNewError
@@ -16,6 +16,7 @@ from protolink_grpc.models.clock import iso_from_micros
 from protolink_grpc.models.failure import Failure
 from protolink_grpc.models.payload import MARK, Payload, read_value
 from protolink_grpc.models.task_control import TaskDescription, TaskLink
+from protolink_grpc.models.tool import OfferedTool, OfferedTools
 from protolink_grpc.wire.actions import ABRIDGED_ACTION, ACTION, APPROVAL_DECISION, APPROVAL_STATES, EDITS
 from protolink_grpc.wire.compile import Codec, Computed, Group, LeftOut, Special, enum_numbers
 from protolink_grpc.wire.context import CONTEXT
@@ -33,6 +34,8 @@ _CAUSES: Final = enum_numbers(str, pb.RunCause.DESCRIPTOR, unset="", field="caus
 
 WORKER: Final = Codec(ev.Worker, pb.Worker)
 DESCRIPTION: Final = Codec(TaskDescription, task_control_pb2.TaskDescription)
+OFFERED_TOOL: Final = Codec(OfferedTool, tool_pb2.OfferedTool)
+OFFERED_TOOLS: Final = Codec(OfferedTools, tool_pb2.OfferedTools)
 LINK: Final = Codec(TaskLink, task_control_pb2.TaskLink, created_at="create_time")
 
 
@@ -189,6 +192,8 @@ CODECS: Final[tuple[Codec[Any, Any], ...]] = (
     Codec(ev.TaskRetried, pb.TaskRetried),
     Codec(ev.TaskLinked, pb.TaskLinked),
     Codec(ev.TaskUnlinked, pb.TaskUnlinked),
+    Codec(ev.TaskQueued, pb.TaskQueued),
+    Codec(ev.PeerTaskLinked, pb.PeerTaskLinked),
 )
 """The codec of each kind whose message has all its facts."""
 

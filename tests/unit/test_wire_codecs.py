@@ -100,8 +100,8 @@ turns = st.builds(
 )
 SESSION_EVENTS: dict[type, tuple[Any, st.SearchStrategy[Any]]] = {
     session.SessionCreated: (
-        session.SessionCreated("t", values.FACTS),
-        st.builds(session.SessionCreated, values.texts, values.objects),
+        session.SessionCreated("t", values.FACTS, "installation"),
+        st.builds(session.SessionCreated, values.texts, values.objects, values.texts),
     ),
     session.SessionUpdated: (
         session.SessionUpdated("t", values.FACTS, True),
@@ -157,13 +157,13 @@ snapshots_of_tasks = st.builds(
     *[st.none() | values.times] * 4,
     *(values.texts, st.tuples(attempts), small, small, st.tuples(linked_tasks), st.tuples(values.names)),
     *(st.none() | values.PAYLOADS[ev.TaskProgress], st.none() | values.whole_failures, values.texts, small, small),
-    *(st.none() | values.usages, st.sampled_from(DeliveryState), st.booleans(), st.tuples(gaps)),
+    *(st.none() | values.usages, st.sampled_from(DeliveryState), st.booleans(), st.tuples(gaps), values.texts),
 )
 FULL_SNAPSHOT = TaskSnapshot(
     *("task", 9, TaskStatus.PAUSED, "later", TaskState.WORKING, values.FULL_DESCRIPTION, values.FACTS),
     *("session", "side", "agent", "ada", values.NOON, values.NOON, values.NOON, values.NOON, "run"),
     *((ATTEMPT,), 2, 1, (LINKED,), ("approval",), ev.TaskProgress(50.0, "half"), values.FULL_FAILURE, "why"),
-    *(3, 4, values.FULL_USAGE, DeliveryState.PENDING, True, (GAP,)),
+    *(3, 4, values.FULL_USAGE, DeliveryState.FAILED, True, (GAP,), "status 410"),
 )
 
 APPROVAL = Approval(
@@ -274,6 +274,7 @@ VALUES: dict[Codec[Any, Any], tuple[Any, st.SearchStrategy[Any]]] = {
     context.CONTEXT: (values.FULL_CONTEXT, values.contexts),
     context.OPTIONS: (values.FULL_OPTIONS, values.options),
     context.CONTEXT_ITEM: (values.FULL_MANIFEST.context_items[0], values.context_items),
+    context.OMITTED: (values.FULL_MANIFEST.omitted[0], values.omissions),
     context.MANIFEST: (values.FULL_MANIFEST, values.manifests),
     tasks.ARTIFACT: (values.FULL_ARTIFACT, values.artifacts),
     actions.ACTION: (values.FULL_ACTION, values.actions),
@@ -339,6 +340,8 @@ VALUES: dict[Codec[Any, Any], tuple[Any, st.SearchStrategy[Any]]] = {
     sessions.SESSION: (FULL_SESSION, arbitrary_sessions),
     payloads.DESCRIPTION: (values.FULL_DESCRIPTION, values.descriptions),
     payloads.LINK: (values.FULL_LINK, values.links),
+    payloads.OFFERED_TOOL: (values.FULL_OFFERED.tools[0], values.offers),
+    payloads.OFFERED_TOOLS: (values.FULL_OFFERED, values.offered_tools),
     **SNAPSHOTS,
     **{codec: SESSION_EVENTS[codec.cls] for codec in sessions.PAYLOADS.values()},
     **{codec: (PAYLOADS[codec.cls], values.PAYLOADS[codec.cls]) for codec in payloads.CODECS},
@@ -357,7 +360,7 @@ UNSET: dict[Codec[Any, Any], set[str]] = {actions.ABRIDGED_ACTION: {"fingerprint
 ASKED = {registry.INSTANCE_STATUS}
 """Codecs of requests, which refuse numbers of a later version."""
 
-READ_WITH_ANOTHER = {"role", "approval_id", "state", "max_concurrency", "edit", "approval_ttl", "sources"}
+READ_WITH_ANOTHER = {"role", "approval_id", "state", "max_concurrency", "edit", "approval_ttl", "sources", "rule"}
 """Computed fields that the reader of another field uses."""
 
 

@@ -113,7 +113,6 @@ def test_full_events_leave_no_field_of_the_contract_out() -> None:
         # A submitted task is written by the caller; what the log itself says is not repeated in it.
         *only_in_answers,
         # For later versions: nothing of this one sets them.
-        *(f"plgrpc.v1.RunEvent.{name}" for name in ("thread_id", "turn_id")),
         "plgrpc.v1.Part.fallback_text",
         "plgrpc.v1.Task.first_sequence",
     }

@@ -19,6 +19,7 @@ from protolink_grpc.models import (
     ContextManifest,
     FileContent,
     Message,
+    OmittedContext,
     Part,
     PartType,
     PolicyDecision,
@@ -42,7 +43,7 @@ from protolink_grpc.models.permissions import permissions_json, read_permissions
 from protolink_grpc.models.state import StateStoreReport
 from protolink_grpc.models.task_control import LinkKind, TaskDescription, TaskLink
 from protolink_grpc.models.task_metadata import DERIVED_KEYS
-from protolink_grpc.models.tool import ToolDescription
+from protolink_grpc.models.tool import OfferedTool, OfferedTools, ToolDescription
 
 NOON = "2026-06-12T12:00:00.000001+00:00"
 FIRST_MICROS, LAST_MICROS = -62_135_596_800_000_000, 253_402_300_799_999_999
@@ -257,6 +258,7 @@ decision_facts = st.builds(
             "expires_s": st.integers(1, 10**15).map(lambda micros: micros / 1e6)
             | st.sampled_from([None, 0, True, "1"]),
             "sources": st.lists(st.sampled_from(["policy", "context", "unknown-9"])) | st.just(["mine"]) | texts,
+            "rule": texts | st.none(),
         },
     ),
 )
@@ -281,6 +283,7 @@ approval_decisions = st.builds(
 context_items = st.builds(ContextItem, names.filter(lambda text: not text.isspace()), texts, counts, objects)
 abridged_actions = actions.map(lambda action: replace(action, payload={}))
 recorded_decisions = approval_decisions.map(lambda each: replace(each, request_id="request", fingerprint=""))
+omissions = st.builds(OmittedContext, names.filter(lambda text: not text.isspace()), texts, texts, st.none() | counts)
 # The wire counts tools beside the system prompt, the model inside it: a manifest has at least as much of the latter.
 manifests = st.builds(
     lambda tools, system, **rest: ContextManifest(tool_prompt_tokens=tools, system_tokens=tools + system, **rest),
@@ -298,7 +301,11 @@ manifests = st.builds(
     estimated=st.booleans(),
     metadata=objects,
     created_at=times,
+    omitted=st.lists(omissions, max_size=2).map(tuple),
+    omitted_count=small_counts,
 )
+offers = st.builds(OfferedTool, names, texts, *[st.booleans()] * 3, st.none() | st.sampled_from(PolicyEffect))
+offered_tools = st.builds(OfferedTools, st.lists(offers, max_size=2).map(tuple))
 usages = st.builds(BudgetUsage, *[counts] * 5, seconds, objects, cost_sums, counts, counts)
 workers = st.builds(ev.Worker, texts, texts, texts)
 budget_decisions = st.builds(
@@ -366,8 +373,9 @@ strategies = st.sampled_from(["", "recent", "tokens", "summary", "unknown-77"])
 causes = st.sampled_from(["", "submitted", "continued", "recovered", "unknown-77"])
 PAYLOADS: dict[type, st.SearchStrategy[Any]] = {
     ev.TaskSubmitted: st.builds(
-        lambda submitted, thread_id: replace(submitted, thread_id=thread_id),
+        lambda submitted, thread_id, runtime_id: replace(submitted, thread_id=thread_id, runtime_id=runtime_id),
         st.builds(ev.TaskSubmitted.of, tasks(), texts, texts),
+        texts,
         texts,
     ),
     ev.TaskStatusChanged: st.builds(
@@ -393,8 +401,10 @@ PAYLOADS: dict[type, st.SearchStrategy[Any]] = {
         *(texts, texts, json_values, json_values, spans),
         outcome=st.sampled_from([*ev.OUTCOME_TYPES.values(), "unknown-77"]),
     ),
-    ev.ContextPrepared: st.builds(ev.ContextPrepared, manifests, small_counts),
-    ev.LlmCallStarted: st.builds(ev.LlmCallStarted, texts, texts, texts, small_counts, small_counts, st.booleans()),
+    ev.ContextPrepared: st.builds(ev.ContextPrepared, manifests, small_counts, st.none() | offered_tools),
+    ev.LlmCallStarted: st.builds(
+        ev.LlmCallStarted, texts, texts, texts, small_counts, small_counts, st.booleans(), texts, texts
+    ),
     ev.LlmCallCompleted: st.builds(
         lambda cost, *args: ev.LlmCallCompleted(*args[:7], *cost, *args[7:]),
         st.just((None, "")) | costs.map(lambda cost: (cost.micros, cost.currency)),
@@ -402,6 +412,7 @@ PAYLOADS: dict[type, st.SearchStrategy[Any]] = {
         *[st.none() | counts] * 2,
         *(spans, objects, st.lists(tool_calls, max_size=1).map(tuple), texts),
         *[st.none() | st.integers(1, 2**63 - 1)] * 2,
+        texts,
     ),
     ev.BudgetReported: st.builds(ev.BudgetReported, budget_decisions),
     ev.LlmCallFailed: st.builds(
@@ -425,6 +436,8 @@ PAYLOADS: dict[type, st.SearchStrategy[Any]] = {
     ev.TaskRetried: st.builds(ev.TaskRetried, states, texts, texts, small_counts),
     ev.TaskLinked: st.builds(ev.TaskLinked, links),
     ev.TaskUnlinked: st.builds(ev.TaskUnlinked, links),
+    ev.TaskQueued: st.builds(ev.TaskQueued, small_counts, small_counts),
+    ev.PeerTaskLinked: st.builds(ev.PeerTaskLinked, texts, texts, texts, texts, texts),
     ev.LlmStep: st.builds(ev.LlmStep, texts, small_counts, texts, objects),
     dict: objects,
 }
@@ -509,7 +522,7 @@ FULL_ACTION = RunAction(
 )
 FULL_VERDICT = PolicyDecision(
     *(PolicyEffect.REQUIRE_APPROVAL, "it deletes", "files", ("files",)),
-    {**FACTS, "editable": True, "expires_s": 1.5, "sources": ["policy", "context"]},
+    {**FACTS, "editable": True, "expires_s": 1.5, "sources": ["policy", "context"], "rule": "files.*"},
 )
 FULL_REQUEST = ApprovalRequest(FULL_ACTION, FULL_VERDICT, "run", "request", NOON, FACTS, "task", NOON, True, True)
 FULL_ANSWER = ApprovalDecision(True, "request", "go on", "ada", FACTS, NOON, FACTS)
@@ -526,7 +539,10 @@ FULL_MANIFEST = ContextManifest(
     True,
     FACTS,
     NOON,
+    (OmittedContext("artifact", "report", "too_large", 900),),
+    2,
 )
+FULL_OFFERED = OfferedTools((OfferedTool("book", "mcp:hotel", True, True, True, PolicyEffect.DENY),))
 FULL_USAGE = BudgetUsage(1, 2, 3, 4, 5, 6.5, FACTS, (Cost(7, "EUR"), Cost(8, "USD")), 9, 10)
 FULL_LIMIT = BudgetDecision(BudgetEffect.WARN, "max_steps", 9.0, 10.0, "nearly", FULL_USAGE, FACTS, NOON)
 
@@ -553,7 +569,9 @@ FULL_LINK = TaskLink(LinkKind.BLOCKED_BY, "other", "first things first", NOON)
 def full_payloads() -> dict[type, Any]:
     """One of each kind, every field set to something that is not its default."""
     return {
-        ev.TaskSubmitted: replace(ev.TaskSubmitted.of(full_task(), "ada", "request"), thread_id="side", draft=True),
+        ev.TaskSubmitted: replace(
+            ev.TaskSubmitted.of(full_task(), "ada", "request"), thread_id="side", draft=True, runtime_id="installation"
+        ),
         ev.TaskStatusChanged: ev.TaskStatusChanged(
             *(TaskState.SUBMITTED, TaskState.WORKING, FULL_FAILURE, "why", 2, "continued", FULL_CONTEXT, FULL_USAGE),
             ev.Worker("w", "1.0", "h"),
@@ -570,13 +588,16 @@ def full_payloads() -> dict[type, Any]:
         ev.ApprovalDecided: ev.ApprovalDecided(FULL_ANSWER, "request id"),
         ev.ActionStarted: ev.ActionStarted("tool.call", "delete", FACTS),
         ev.ActionEnded: ev.ActionEnded("tool.call", "delete", FACTS, FACTS, 7, FULL_USAGE),
-        ev.ContextPrepared: ev.ContextPrepared(FULL_MANIFEST, 3),
-        ev.LlmCallStarted: ev.LlmCallStarted("call", "provider", "model", 2, 3, True),
+        ev.ContextPrepared: ev.ContextPrepared(FULL_MANIFEST, 3, FULL_OFFERED),
+        ev.LlmCallStarted: ev.LlmCallStarted(
+            "call", "provider", "model", 2, 3, True, "wanted provider", "wanted model"
+        ),
         ev.LlmCallCompleted: ev.LlmCallCompleted(
             *("call", "provider", "model", 3, "answer", 1, 2, 3, "EUR", 7, dict(FACTS)),
             (ToolCall("delete", dict(FACTS), "call"),),
             "tool_calls",
             *(4, 5),
+            "model-1",
         ),
         ev.BudgetReported: ev.BudgetReported(FULL_LIMIT),
         ev.LlmCallFailed: ev.LlmCallFailed("call", "provider", "model", 3, 2, FULL_FAILURE, True, 7),
@@ -590,6 +611,8 @@ def full_payloads() -> dict[type, Any]:
         ev.TaskRetried: ev.TaskRetried(TaskState.FAILED, "again", "ada", 2),
         ev.TaskLinked: ev.TaskLinked(FULL_LINK),
         ev.TaskUnlinked: ev.TaskUnlinked(FULL_LINK),
+        ev.TaskQueued: ev.TaskQueued(4, 2),
+        ev.PeerTaskLinked: ev.PeerTaskLinked("peer", "https://example.org", "a2a", "task", "context"),
         ev.LlmStep: ev.LlmStep("llm_step", 3, "text", FACTS),
         dict: dict(FACTS),
     }

@@ -139,8 +139,7 @@ pub const APPROVAL_CHANGED: &str = "APPROVAL_CHANGED";
 /// The language model failed. Read the message; a retry rarely helps. gRPC code: ABORTED.
 pub const MODEL_FAILED: &str = "MODEL_FAILED";
 
-/// The language model is unreachable, overloaded or rate limited. Retry with backoff. gRPC code:
-/// UNAVAILABLE.
+/// The language model is unreachable or overloaded. Retry with backoff. gRPC code: UNAVAILABLE.
 pub const MODEL_UNAVAILABLE: &str = "MODEL_UNAVAILABLE";
 
 /// The language model timed out. Retry, or allow more time. gRPC code: ABORTED.
@@ -258,3 +257,7 @@ pub const TASK_STARTED: &str = "TASK_STARTED";
 /// The link would make a task wait for itself, or be a part of itself. Remove another link first.
 /// gRPC code: FAILED_PRECONDITION.
 pub const LINK_CYCLE: &str = "LINK_CYCLE";
+
+/// The provider of the language model limits the rate of requests or tokens. Retry after the delay,
+/// or with backoff. gRPC code: UNAVAILABLE.
+pub const MODEL_RATE_LIMITED: &str = "MODEL_RATE_LIMITED";

@@ -141,12 +141,16 @@ __all__ = (
     "MutualTlsSecurity",
     "OAuth2Security",
     "OAuthFlow",
+    "OfferedTool",
+    "OfferedTools",
+    "OmittedContext",
     "OpenIdConnectSecurity",
     "Part",
     "PauseTaskRequest",
     "PauseTaskResponse",
     "Payload",
     "PayloadRef",
+    "PeerTaskLinked",
     "PolicyCount",
     "PolicyDecision",
     "PolicyEffect",
@@ -232,6 +236,7 @@ __all__ = (
     "TaskPauseRequested",
     "TaskPaused",
     "TaskProgress",
+    "TaskQueued",
     "TaskResumed",
     "TaskRetried",
     "TaskSnapshot",
@@ -1059,7 +1064,7 @@ class ErrorReason(betterproto2.Enum):
 
     MODEL_UNAVAILABLE = 36
     """
-    The language model is unreachable, overloaded or rate limited. Retry with backoff. gRPC code: UNAVAILABLE.
+    The language model is unreachable or overloaded. Retry with backoff. gRPC code: UNAVAILABLE.
     """
 
     MODEL_TIMEOUT = 37
@@ -1222,6 +1227,12 @@ class ErrorReason(betterproto2.Enum):
     The link would make a task wait for itself, or be a part of itself. Remove another link first. gRPC code: FAILED_PRECONDITION.
     """
 
+    MODEL_RATE_LIMITED = 67
+    """
+    The provider of the language model limits the rate of requests or tokens. Retry after the delay, or with backoff. gRPC code:
+    UNAVAILABLE.
+    """
+
     @classmethod
     def betterproto_value_to_renamed_proto_names(cls) -> dict[int, str]:
         return {
@@ -1292,6 +1303,7 @@ class ErrorReason(betterproto2.Enum):
             64: "ERROR_REASON_TURN_NOT_QUEUED",
             65: "ERROR_REASON_TASK_STARTED",
             66: "ERROR_REASON_LINK_CYCLE",
+            67: "ERROR_REASON_MODEL_RATE_LIMITED",
         }
 
     @classmethod
@@ -1364,6 +1376,7 @@ class ErrorReason(betterproto2.Enum):
             "ERROR_REASON_TURN_NOT_QUEUED": 64,
             "ERROR_REASON_TASK_STARTED": 65,
             "ERROR_REASON_LINK_CYCLE": 66,
+            "ERROR_REASON_MODEL_RATE_LIMITED": 67,
         }
 
 
@@ -3888,6 +3901,16 @@ class ContextManifest(betterproto2.Message):
     Time of the estimate, UTC, microseconds. Set by the server.
     """
 
+    omitted: "list[OmittedContext]" = betterproto2.field(16, betterproto2.TYPE_MESSAGE, repeated=True)
+    """
+    What the prompt leaves out, oldest first, at most 100. Set by the server.
+    """
+
+    omitted_count: "int" = betterproto2.field(17, betterproto2.TYPE_INT32)
+    """
+    Number of all things that the prompt leaves out. Set by the server.
+    """
+
 
 default_message_pool.register_message("plgrpc.v1", "ContextManifest", ContextManifest)
 
@@ -3906,6 +3929,12 @@ class ContextPrepared(betterproto2.Message):
     step: "int" = betterproto2.field(2, betterproto2.TYPE_INT32)
     """
     Step of the inference loop, from 1. Set by the server.
+    """
+
+    offered: "OfferedTools | None" = betterproto2.field(3, betterproto2.TYPE_MESSAGE, optional=True)
+    """
+    The tools that are offered to the model. Set by the server. Unset means those of the last `context.prepared` of the same run
+    that has them.
     """
 
 
@@ -5513,6 +5542,11 @@ class LlmCallCompleted(betterproto2.Message):
     Finish reason of the model: `stop`, `tool_calls`, `length`, `content_filter`, ... Set by the server. Empty means unknown.
     """
 
+    response_model: "str" = betterproto2.field(11, betterproto2.TYPE_STRING)
+    """
+    Model that the response names. Set by the server if it differs from `model`.
+    """
+
 
 default_message_pool.register_message("plgrpc.v1", "LlmCallCompleted", LlmCallCompleted)
 
@@ -5604,6 +5638,16 @@ class LlmCallStarted(betterproto2.Message):
     streaming: "bool" = betterproto2.field(6, betterproto2.TYPE_BOOL)
     """
     Whether deltas are sent for the call. Set by the server.
+    """
+
+    requested_provider: "str" = betterproto2.field(7, betterproto2.TYPE_STRING)
+    """
+    Provider that was requested. Set by the server if it differs from `provider`.
+    """
+
+    requested_model: "str" = betterproto2.field(8, betterproto2.TYPE_STRING)
+    """
+    Model that was requested. Set by the server if it differs from `model`.
     """
 
 
@@ -5739,6 +5783,91 @@ class OAuthFlow(betterproto2.Message):
 
 
 default_message_pool.register_message("plgrpc.v1", "OAuthFlow", OAuthFlow)
+
+
+@dataclass(eq=False, repr=False)
+class OfferedTool(betterproto2.Message):
+    """
+    OfferedTool is a tool or a peer that is offered to a model, with the facts that decide what happens to a call of it.
+    """
+
+    name: "str" = betterproto2.field(1, betterproto2.TYPE_STRING)
+    """
+    Name that the model calls.
+    """
+
+    runtime_owner: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
+    """
+    Where it runs: `local`, `mcp:NAME` for a tool of an MCP server, or `agent:NAME` for a peer.
+    """
+
+    read_only: "bool" = betterproto2.field(3, betterproto2.TYPE_BOOL)
+    """
+    As in Tool.
+    """
+
+    idempotent: "bool" = betterproto2.field(4, betterproto2.TYPE_BOOL)
+    """
+    As in Tool.
+    """
+
+    destructive: "bool" = betterproto2.field(5, betterproto2.TYPE_BOOL)
+    """
+    As in Tool.
+    """
+
+    effect: "PolicyEffect" = betterproto2.field(6, betterproto2.TYPE_ENUM, default_factory=lambda: PolicyEffect(0))
+    """
+    Effect of policy and context on calls in this run, for all arguments. Unspecified means that it is decided at each call.
+    """
+
+
+default_message_pool.register_message("plgrpc.v1", "OfferedTool", OfferedTool)
+
+
+@dataclass(eq=False, repr=False)
+class OfferedTools(betterproto2.Message):
+    """
+    OfferedTools are the tools that are offered to a model.
+    """
+
+    tools: "list[OfferedTool]" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, repeated=True)
+    """
+    The tools, in the order of the prompt. Empty means none.
+    """
+
+
+default_message_pool.register_message("plgrpc.v1", "OfferedTools", OfferedTools)
+
+
+@dataclass(eq=False, repr=False)
+class OmittedContext(betterproto2.Message):
+    """
+    OmittedContext is something that a prompt leaves out.
+    """
+
+    kind: "str" = betterproto2.field(1, betterproto2.TYPE_STRING)
+    """
+    Kind: `message`, `tool_result`, `artifact`, `file`, `state`, ... Set by the server.
+    """
+
+    ref: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
+    """
+    Its id: of a message, a tool call, an artifact, or a name. Set by the server. Empty means that it has none.
+    """
+
+    reason: "str" = betterproto2.field(3, betterproto2.TYPE_STRING)
+    """
+    Why: `context_window`, `too_large`, `unsupported`, ... Set by the server.
+    """
+
+    tokens: "int | None" = betterproto2.field(4, betterproto2.TYPE_INT64, optional=True)
+    """
+    Estimated tokens that are left out. Set by the server. Unset means unknown.
+    """
+
+
+default_message_pool.register_message("plgrpc.v1", "OmittedContext", OmittedContext)
 
 
 @dataclass(eq=False, repr=False)
@@ -5957,6 +6086,42 @@ default_message_pool.register_message("plgrpc.v1", "PayloadRef", PayloadRef)
 
 
 @dataclass(eq=False, repr=False)
+class PeerTaskLinked(betterproto2.Message):
+    """
+    PeerTaskLinked has the ids of a delegated task at the peer that works on it. Type `action.peer_task`. The event's `action_id` is
+    the action that delegated it.
+    """
+
+    agent_name: "str" = betterproto2.field(1, betterproto2.TYPE_STRING)
+    """
+    Name of the peer. Set by the server. Empty means unknown.
+    """
+
+    url: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
+    """
+    URL of the peer, without credentials. Set by the server. Empty means unknown.
+    """
+
+    protocol: "str" = betterproto2.field(3, betterproto2.TYPE_STRING)
+    """
+    Protocol between them: `plgrpc`, `a2a` or `protolink`. Set by the server.
+    """
+
+    task_id: "str" = betterproto2.field(4, betterproto2.TYPE_STRING)
+    """
+    Id of the task at the peer. Set by the server.
+    """
+
+    context_id: "str" = betterproto2.field(5, betterproto2.TYPE_STRING)
+    """
+    Session of the task at the peer; with A2A its `contextId`. Set by the server. Empty means unknown.
+    """
+
+
+default_message_pool.register_message("plgrpc.v1", "PeerTaskLinked", PeerTaskLinked)
+
+
+@dataclass(eq=False, repr=False)
 class PolicyCount(betterproto2.Message):
     """
     PolicyCount counts policy decisions.
@@ -5979,8 +6144,8 @@ default_message_pool.register_message("plgrpc.v1", "PolicyCount", PolicyCount)
 @dataclass(eq=False, repr=False)
 class PolicyDecision(betterproto2.Message):
     """
-    PolicyDecision is the decision of a policy about one action.
-    Next free number: 9.
+    PolicyDecision is the decision of a policy about one action, and about no other one.
+    Next free number: 10.
     """
 
     effect: "PolicyEffect" = betterproto2.field(1, betterproto2.TYPE_ENUM, default_factory=lambda: PolicyEffect(0))
@@ -6024,6 +6189,12 @@ class PolicyDecision(betterproto2.Message):
     sources: "list[PolicySource]" = betterproto2.field(8, betterproto2.TYPE_ENUM, repeated=True)
     """
     What the decision is based on. Set by the server.
+    """
+
+    rule: "str" = betterproto2.field(9, betterproto2.TYPE_STRING)
+    """
+    Rule that has this effect, as it is written in the policy or the context: a capability such as `records.write`, a namespace such
+    as `records.*`, `*`, or `default`. Set by the policy. Empty means that no single rule decided.
     """
 
 
@@ -6812,13 +6983,14 @@ class RunEvent(betterproto2.Message):
     - An event is sent as the same bytes as it is stored. So every reader of the task sees everything in its events: the owner
       (TaskSubmitted.principal), the scopes of the caller (RunContext.scopes), arguments, results and the approver of each decision.
       Today only the owner can read a task; approvers see the approval, not the log.
-    - A value that is already in the log is referenced, not copied: see ActionRequested, ApprovalRequired, ActionStarted. A reader
-    that   starts in the middle of a log shows the values that it has. - The payload alone determines the meaning of an event;
-    programs decide by the payload. `event_type` is text for people and the   kind of a custom event. - A reader shows `event_type`
-    and `summary` of an unknown kind and continues. If `must_understand` is set, it must not compute the   task's state from this log
-    and fails with FAILED_PRECONDITION, reason LOG_TOO_NEW. - Enums are open: a later version may add values. A reader keeps an
-    unknown value, shows it and passes it on. Servers reject   unknown values in requests.
-
+    - A value that is already in the log is referenced, not copied: see ActionRequested, ApprovalRequired, ActionStarted. A reader that
+      starts in the middle of a log shows the values that it has.
+    - The payload alone determines the meaning of an event; programs decide by the payload. `event_type` is text for people and the
+      kind of a custom event.
+    - A reader shows `event_type` and `summary` of an unknown kind and continues. If `must_understand` is set, it must not compute the
+      task's state from this log and fails with FAILED_PRECONDITION, reason LOG_TOO_NEW.
+    - Enums are open: a later version may add values. A reader keeps an unknown value, shows it and passes it on. Servers reject
+      unknown values in requests.
     - The log has no ids of telemetry spans, because they follow from it: a run is a span, an action is a span within its run, and a
       delegated task begins under `RunContext.parent_run_id`. The trace is `RunContext.trace_id`.
 
@@ -6869,16 +7041,6 @@ class RunEvent(betterproto2.Message):
     action_id: "str" = betterproto2.field(8, betterproto2.TYPE_STRING)
     """
     Action that the event is about. Set by the server. Empty means none.
-    """
-
-    thread_id: "str" = betterproto2.field(10, betterproto2.TYPE_STRING)
-    """
-    Thread of the session that the event belongs to. Set by the server. Empty means none.
-    """
-
-    turn_id: "str" = betterproto2.field(11, betterproto2.TYPE_STRING)
-    """
-    Turn of the thread that the event belongs to. Set by the server. Empty means none.
     """
 
     last: "bool" = betterproto2.field(12, betterproto2.TYPE_BOOL)
@@ -7109,6 +7271,18 @@ class RunEvent(betterproto2.Message):
     )
     """
     A link was removed.
+    """
+
+    task_queued: "TaskQueued | None" = betterproto2.field(95, betterproto2.TYPE_MESSAGE, optional=True, group="payload")
+    """
+    The run waits for a slot.
+    """
+
+    peer_task: "PeerTaskLinked | None" = betterproto2.field(
+        96, betterproto2.TYPE_MESSAGE, optional=True, group="payload"
+    )
+    """
+    A delegated task has these ids at its peer.
     """
 
 
@@ -7503,6 +7677,11 @@ class SessionCreated(betterproto2.Message):
     metadata_json: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
     """
     As in Session.
+    """
+
+    runtime_id: "str" = betterproto2.field(3, betterproto2.TYPE_STRING)
+    """
+    Installation that has the log, as in TaskSubmitted.
     """
 
 
@@ -8722,6 +8901,27 @@ default_message_pool.register_message("plgrpc.v1", "TaskProgress", TaskProgress)
 
 
 @dataclass(eq=False, repr=False)
+class TaskQueued(betterproto2.Message):
+    """
+    TaskQueued tells that all slots of the agent are in use, so that the run of the task waits for one. Type `task.queued`. The wait
+    ends when the run begins.
+    """
+
+    slots: "int" = betterproto2.field(1, betterproto2.TYPE_INT32)
+    """
+    Number of slots: of runs that can work at the same time. Set by the server.
+    """
+
+    waiting: "int" = betterproto2.field(2, betterproto2.TYPE_INT32)
+    """
+    Number of runs that waited before this one. Set by the server.
+    """
+
+
+default_message_pool.register_message("plgrpc.v1", "TaskQueued", TaskQueued)
+
+
+@dataclass(eq=False, repr=False)
 class TaskResumed(betterproto2.Message):
     """
     TaskResumed ends a pause, or takes back the request of one. Type `task.resumed`.
@@ -8936,6 +9136,11 @@ class TaskSnapshot(betterproto2.Message):
     Parts without a value.
     """
 
+    delivery_error: "str" = betterproto2.field(31, betterproto2.TYPE_STRING)
+    """
+    Why a delivery failed and is not repeated. Empty unless `delivery` is DELIVERY_STATE_FAILED.
+    """
+
 
 default_message_pool.register_message("plgrpc.v1", "TaskSnapshot", TaskSnapshot)
 
@@ -9032,6 +9237,12 @@ class TaskSubmitted(betterproto2.Message):
     draft: "bool" = betterproto2.field(5, betterproto2.TYPE_BOOL)
     """
     Whether the task is a draft: nothing begins before StartTask. Set by the caller of CreateTask.
+    """
+
+    runtime_id: "str" = betterproto2.field(6, betterproto2.TYPE_STRING)
+    """
+    Installation that has the log: all agents that share a store. Set by the store; it keeps the id over restarts. Empty means
+    unknown.
     """
 
 

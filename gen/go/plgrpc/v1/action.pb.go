@@ -165,8 +165,8 @@ func (x *RunAction) GetCallId() string {
 	return ""
 }
 
-// PolicyDecision is the decision of a policy about one action.
-// Next free number: 9.
+// PolicyDecision is the decision of a policy about one action, and about no other one.
+// Next free number: 10.
 type PolicyDecision struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Effect on the action. Set by the policy.
@@ -185,7 +185,10 @@ type PolicyDecision struct {
 	// Unset means the agent's default. Precision: microseconds.
 	ApprovalTtl *durationpb.Duration `protobuf:"bytes,7,opt,name=approval_ttl,json=approvalTtl,proto3" json:"approval_ttl,omitempty"`
 	// What the decision is based on. Set by the server.
-	Sources       []PolicySource `protobuf:"varint,8,rep,packed,name=sources,proto3,enum=plgrpc.v1.PolicySource" json:"sources,omitempty"`
+	Sources []PolicySource `protobuf:"varint,8,rep,packed,name=sources,proto3,enum=plgrpc.v1.PolicySource" json:"sources,omitempty"`
+	// Rule that has this effect, as it is written in the policy or the context: a capability such as `records.write`, a namespace such
+	// as `records.*`, `*`, or `default`. Set by the policy. Empty means that no single rule decided.
+	Rule          string `protobuf:"bytes,9,opt,name=rule,proto3" json:"rule,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -276,6 +279,13 @@ func (x *PolicyDecision) GetSources() []PolicySource {
 	return nil
 }
 
+func (x *PolicyDecision) GetRule() string {
+	if x != nil {
+		return x.Rule
+	}
+	return ""
+}
+
 var File_plgrpc_v1_action_proto protoreflect.FileDescriptor
 
 const file_plgrpc_v1_action_proto_rawDesc = "" +
@@ -294,7 +304,7 @@ const file_plgrpc_v1_action_proto_rawDesc = "" +
 	"createTime\x12 \n" +
 	"\vfingerprint\x18\n" +
 	" \x01(\tR\vfingerprint\x12\x17\n" +
-	"\acall_id\x18\v \x01(\tR\x06callId\"\xf0\x02\n" +
+	"\acall_id\x18\v \x01(\tR\x06callId\"\x84\x03\n" +
 	"\x0ePolicyDecision\x12/\n" +
 	"\x06effect\x18\x01 \x01(\x0e2\x17.plgrpc.v1.PolicyEffectR\x06effect\x12\x16\n" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\x12\x1f\n" +
@@ -304,7 +314,8 @@ const file_plgrpc_v1_action_proto_rawDesc = "" +
 	"\rmetadata_json\x18\x05 \x01(\tR\fmetadataJson\x12+\n" +
 	"\x04edit\x18\x06 \x01(\x0e2\x17.plgrpc.v1.ApprovalEditR\x04edit\x12<\n" +
 	"\fapproval_ttl\x18\a \x01(\v2\x19.google.protobuf.DurationR\vapprovalTtl\x121\n" +
-	"\asources\x18\b \x03(\x0e2\x17.plgrpc.v1.PolicySourceR\asourcesBc\n" +
+	"\asources\x18\b \x03(\x0e2\x17.plgrpc.v1.PolicySourceR\asources\x12\x12\n" +
+	"\x04rule\x18\t \x01(\tR\x04ruleBc\n" +
 	"\x1bio.github.protolink_grpc.v1P\x01ZBgithub.com/protolink-grpc/protolink-grpc/gen/go/plgrpc/v1;plgrpcv1b\x06proto3"
 
 var (

@@ -111,7 +111,7 @@ const (
 	ErrorReason_ERROR_REASON_APPROVAL_CHANGED ErrorReason = 34
 	// The language model failed. Read the message; a retry rarely helps. gRPC code: ABORTED.
 	ErrorReason_ERROR_REASON_MODEL_FAILED ErrorReason = 35
-	// The language model is unreachable, overloaded or rate limited. Retry with backoff. gRPC code: UNAVAILABLE.
+	// The language model is unreachable or overloaded. Retry with backoff. gRPC code: UNAVAILABLE.
 	ErrorReason_ERROR_REASON_MODEL_UNAVAILABLE ErrorReason = 36
 	// The language model timed out. Retry, or allow more time. gRPC code: ABORTED.
 	ErrorReason_ERROR_REASON_MODEL_TIMEOUT ErrorReason = 37
@@ -183,6 +183,9 @@ const (
 	ErrorReason_ERROR_REASON_TASK_STARTED ErrorReason = 65
 	// The link would make a task wait for itself, or be a part of itself. Remove another link first. gRPC code: FAILED_PRECONDITION.
 	ErrorReason_ERROR_REASON_LINK_CYCLE ErrorReason = 66
+	// The provider of the language model limits the rate of requests or tokens. Retry after the delay, or with backoff. gRPC code:
+	// UNAVAILABLE.
+	ErrorReason_ERROR_REASON_MODEL_RATE_LIMITED ErrorReason = 67
 )
 
 // Enum value maps for ErrorReason.
@@ -255,6 +258,7 @@ var (
 		64: "ERROR_REASON_TURN_NOT_QUEUED",
 		65: "ERROR_REASON_TASK_STARTED",
 		66: "ERROR_REASON_LINK_CYCLE",
+		67: "ERROR_REASON_MODEL_RATE_LIMITED",
 	}
 	ErrorReason_value = map[string]int32{
 		"ERROR_REASON_UNSPECIFIED":                        0,
@@ -324,6 +328,7 @@ var (
 		"ERROR_REASON_TURN_NOT_QUEUED":                    64,
 		"ERROR_REASON_TASK_STARTED":                       65,
 		"ERROR_REASON_LINK_CYCLE":                         66,
+		"ERROR_REASON_MODEL_RATE_LIMITED":                 67,
 	}
 )
 
@@ -358,7 +363,7 @@ var File_plgrpc_v1_error_reason_proto protoreflect.FileDescriptor
 
 const file_plgrpc_v1_error_reason_proto_rawDesc = "" +
 	"\n" +
-	"\x1cplgrpc/v1/error_reason.proto\x12\tplgrpc.v1*\xaf\x12\n" +
+	"\x1cplgrpc/v1/error_reason.proto\x12\tplgrpc.v1*\xd4\x12\n" +
 	"\vErrorReason\x12\x1c\n" +
 	"\x18ERROR_REASON_UNSPECIFIED\x10\x00\x12\x1f\n" +
 	"\x1bERROR_REASON_TASK_NOT_FOUND\x10\x01\x12\x1e\n" +
@@ -427,7 +432,8 @@ const file_plgrpc_v1_error_reason_proto_rawDesc = "" +
 	"\x18ERROR_REASON_THREAD_BUSY\x10?\x12 \n" +
 	"\x1cERROR_REASON_TURN_NOT_QUEUED\x10@\x12\x1d\n" +
 	"\x19ERROR_REASON_TASK_STARTED\x10A\x12\x1b\n" +
-	"\x17ERROR_REASON_LINK_CYCLE\x10BBc\n" +
+	"\x17ERROR_REASON_LINK_CYCLE\x10B\x12#\n" +
+	"\x1fERROR_REASON_MODEL_RATE_LIMITED\x10CBc\n" +
 	"\x1bio.github.protolink_grpc.v1P\x01ZBgithub.com/protolink-grpc/protolink-grpc/gen/go/plgrpc/v1;plgrpcv1b\x06proto3"
 
 var (

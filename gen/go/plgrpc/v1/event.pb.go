@@ -276,14 +276,14 @@ func (ActionOutcome) EnumDescriptor() ([]byte, []int) {
 //   - An event is sent as the same bytes as it is stored. So every reader of the task sees everything in its events: the owner
 //     (TaskSubmitted.principal), the scopes of the caller (RunContext.scopes), arguments, results and the approver of each decision.
 //     Today only the owner can read a task; approvers see the approval, not the log.
-//   - A value that is already in the log is referenced, not copied: see ActionRequested, ApprovalRequired, ActionStarted. A reader
-//
-// that   starts in the middle of a log shows the values that it has. - The payload alone determines the meaning of an event;
-// programs decide by the payload. `event_type` is text for people and the   kind of a custom event. - A reader shows `event_type`
-// and `summary` of an unknown kind and continues. If `must_understand` is set, it must not compute the   task's state from this log
-// and fails with FAILED_PRECONDITION, reason LOG_TOO_NEW. - Enums are open: a later version may add values. A reader keeps an
-// unknown value, shows it and passes it on. Servers reject   unknown values in requests.
-//
+//   - A value that is already in the log is referenced, not copied: see ActionRequested, ApprovalRequired, ActionStarted. A reader that
+//     starts in the middle of a log shows the values that it has.
+//   - The payload alone determines the meaning of an event; programs decide by the payload. `event_type` is text for people and the
+//     kind of a custom event.
+//   - A reader shows `event_type` and `summary` of an unknown kind and continues. If `must_understand` is set, it must not compute the
+//     task's state from this log and fails with FAILED_PRECONDITION, reason LOG_TOO_NEW.
+//   - Enums are open: a later version may add values. A reader keeps an unknown value, shows it and passes it on. Servers reject
+//     unknown values in requests.
 //   - The log has no ids of telemetry spans, because they follow from it: a run is a span, an action is a span within its run, and a
 //     delegated task begins under `RunContext.parent_run_id`. The trace is `RunContext.trace_id`.
 //
@@ -307,10 +307,6 @@ type RunEvent struct {
 	AgentName string `protobuf:"bytes,7,opt,name=agent_name,json=agentName,proto3" json:"agent_name,omitempty"`
 	// Action that the event is about. Set by the server. Empty means none.
 	ActionId string `protobuf:"bytes,8,opt,name=action_id,json=actionId,proto3" json:"action_id,omitempty"`
-	// Thread of the session that the event belongs to. Set by the server. Empty means none.
-	ThreadId string `protobuf:"bytes,10,opt,name=thread_id,json=threadId,proto3" json:"thread_id,omitempty"`
-	// Turn of the thread that the event belongs to. Set by the server. Empty means none.
-	TurnId string `protobuf:"bytes,11,opt,name=turn_id,json=turnId,proto3" json:"turn_id,omitempty"`
 	// Whether the task ends with this event. A retry of the task can add events after it. Set by the server.
 	Last bool `protobuf:"varint,12,opt,name=last,proto3" json:"last,omitempty"`
 	// Importance for display and logs. Set by the server. SEVERITY_UNSPECIFIED is read as SEVERITY_INFO.
@@ -356,6 +352,8 @@ type RunEvent struct {
 	//	*RunEvent_TaskRetried
 	//	*RunEvent_TaskLinked
 	//	*RunEvent_TaskUnlinked
+	//	*RunEvent_TaskQueued
+	//	*RunEvent_PeerTask
 	Payload       isRunEvent_Payload `protobuf_oneof:"payload"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -443,20 +441,6 @@ func (x *RunEvent) GetAgentName() string {
 func (x *RunEvent) GetActionId() string {
 	if x != nil {
 		return x.ActionId
-	}
-	return ""
-}
-
-func (x *RunEvent) GetThreadId() string {
-	if x != nil {
-		return x.ThreadId
-	}
-	return ""
-}
-
-func (x *RunEvent) GetTurnId() string {
-	if x != nil {
-		return x.TurnId
 	}
 	return ""
 }
@@ -773,6 +757,24 @@ func (x *RunEvent) GetTaskUnlinked() *TaskUnlinked {
 	return nil
 }
 
+func (x *RunEvent) GetTaskQueued() *TaskQueued {
+	if x != nil {
+		if x, ok := x.Payload.(*RunEvent_TaskQueued); ok {
+			return x.TaskQueued
+		}
+	}
+	return nil
+}
+
+func (x *RunEvent) GetPeerTask() *PeerTaskLinked {
+	if x != nil {
+		if x, ok := x.Payload.(*RunEvent_PeerTask); ok {
+			return x.PeerTask
+		}
+	}
+	return nil
+}
+
 type isRunEvent_Payload interface {
 	isRunEvent_Payload()
 }
@@ -927,6 +929,16 @@ type RunEvent_TaskUnlinked struct {
 	TaskUnlinked *TaskUnlinked `protobuf:"bytes,94,opt,name=task_unlinked,json=taskUnlinked,proto3,oneof"`
 }
 
+type RunEvent_TaskQueued struct {
+	// The run waits for a slot.
+	TaskQueued *TaskQueued `protobuf:"bytes,95,opt,name=task_queued,json=taskQueued,proto3,oneof"`
+}
+
+type RunEvent_PeerTask struct {
+	// A delegated task has these ids at its peer.
+	PeerTask *PeerTaskLinked `protobuf:"bytes,96,opt,name=peer_task,json=peerTask,proto3,oneof"`
+}
+
 func (*RunEvent_TaskSubmitted) isRunEvent_Payload() {}
 
 func (*RunEvent_TaskStatus) isRunEvent_Payload() {}
@@ -987,6 +999,10 @@ func (*RunEvent_TaskLinked) isRunEvent_Payload() {}
 
 func (*RunEvent_TaskUnlinked) isRunEvent_Payload() {}
 
+func (*RunEvent_TaskQueued) isRunEvent_Payload() {}
+
+func (*RunEvent_PeerTask) isRunEvent_Payload() {}
+
 // TaskSubmitted opens a log. Type `task.submitted`.
 type TaskSubmitted struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1000,7 +1016,10 @@ type TaskSubmitted struct {
 	// Thread of the session that the task belongs to. Set by the caller of SubmitTurn. Empty means `default`.
 	ThreadId string `protobuf:"bytes,4,opt,name=thread_id,json=threadId,proto3" json:"thread_id,omitempty"`
 	// Whether the task is a draft: nothing begins before StartTask. Set by the caller of CreateTask.
-	Draft         bool `protobuf:"varint,5,opt,name=draft,proto3" json:"draft,omitempty"`
+	Draft bool `protobuf:"varint,5,opt,name=draft,proto3" json:"draft,omitempty"`
+	// Installation that has the log: all agents that share a store. Set by the store; it keeps the id over restarts. Empty means
+	// unknown.
+	RuntimeId     string `protobuf:"bytes,6,opt,name=runtime_id,json=runtimeId,proto3" json:"runtime_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1068,6 +1087,13 @@ func (x *TaskSubmitted) GetDraft() bool {
 		return x.Draft
 	}
 	return false
+}
+
+func (x *TaskSubmitted) GetRuntimeId() string {
+	if x != nil {
+		return x.RuntimeId
+	}
+	return ""
 }
 
 // TaskStatusChanged moves a task through its lifecycle. Type `task.status`.
@@ -2113,7 +2139,10 @@ type ContextPrepared struct {
 	// The estimate. Set by the server.
 	Manifest *ContextManifest `protobuf:"bytes,1,opt,name=manifest,proto3" json:"manifest,omitempty"`
 	// Step of the inference loop, from 1. Set by the server.
-	Step          int32 `protobuf:"varint,2,opt,name=step,proto3" json:"step,omitempty"`
+	Step int32 `protobuf:"varint,2,opt,name=step,proto3" json:"step,omitempty"`
+	// The tools that are offered to the model. Set by the server. Unset means those of the last `context.prepared` of the same run
+	// that has them.
+	Offered       *OfferedTools `protobuf:"bytes,3,opt,name=offered,proto3" json:"offered,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2162,6 +2191,13 @@ func (x *ContextPrepared) GetStep() int32 {
 	return 0
 }
 
+func (x *ContextPrepared) GetOffered() *OfferedTools {
+	if x != nil {
+		return x.Offered
+	}
+	return nil
+}
+
 // LlmCallStarted begins a model call. Type `llm.call.started`.
 type LlmCallStarted struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -2176,9 +2212,13 @@ type LlmCallStarted struct {
 	// Step of the inference loop, from 1. Set by the server.
 	Step int32 `protobuf:"varint,5,opt,name=step,proto3" json:"step,omitempty"`
 	// Whether deltas are sent for the call. Set by the server.
-	Streaming     bool `protobuf:"varint,6,opt,name=streaming,proto3" json:"streaming,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Streaming bool `protobuf:"varint,6,opt,name=streaming,proto3" json:"streaming,omitempty"`
+	// Provider that was requested. Set by the server if it differs from `provider`.
+	RequestedProvider string `protobuf:"bytes,7,opt,name=requested_provider,json=requestedProvider,proto3" json:"requested_provider,omitempty"`
+	// Model that was requested. Set by the server if it differs from `model`.
+	RequestedModel string `protobuf:"bytes,8,opt,name=requested_model,json=requestedModel,proto3" json:"requested_model,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *LlmCallStarted) Reset() {
@@ -2253,6 +2293,20 @@ func (x *LlmCallStarted) GetStreaming() bool {
 	return false
 }
 
+func (x *LlmCallStarted) GetRequestedProvider() string {
+	if x != nil {
+		return x.RequestedProvider
+	}
+	return ""
+}
+
+func (x *LlmCallStarted) GetRequestedModel() string {
+	if x != nil {
+		return x.RequestedModel
+	}
+	return ""
+}
+
 // LlmCallCompleted ends a model call. Type `llm.call.completed`.
 type LlmCallCompleted struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -2276,7 +2330,9 @@ type LlmCallCompleted struct {
 	// Tool calls that the model requests, in order. Set by the server.
 	ToolCalls []*ToolCall `protobuf:"bytes,9,rep,name=tool_calls,json=toolCalls,proto3" json:"tool_calls,omitempty"`
 	// Finish reason of the model: `stop`, `tool_calls`, `length`, `content_filter`, ... Set by the server. Empty means unknown.
-	FinishReason  string `protobuf:"bytes,10,opt,name=finish_reason,json=finishReason,proto3" json:"finish_reason,omitempty"`
+	FinishReason string `protobuf:"bytes,10,opt,name=finish_reason,json=finishReason,proto3" json:"finish_reason,omitempty"`
+	// Model that the response names. Set by the server if it differs from `model`.
+	ResponseModel string `protobuf:"bytes,11,opt,name=response_model,json=responseModel,proto3" json:"response_model,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2377,6 +2433,13 @@ func (x *LlmCallCompleted) GetToolCalls() []*ToolCall {
 func (x *LlmCallCompleted) GetFinishReason() string {
 	if x != nil {
 		return x.FinishReason
+	}
+	return ""
+}
+
+func (x *LlmCallCompleted) GetResponseModel() string {
+	if x != nil {
+		return x.ResponseModel
 	}
 	return ""
 }
@@ -3306,11 +3369,150 @@ func (x *TaskUnlinked) GetLink() *TaskLink {
 	return nil
 }
 
+// TaskQueued tells that all slots of the agent are in use, so that the run of the task waits for one. Type `task.queued`. The wait
+// ends when the run begins.
+type TaskQueued struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Number of slots: of runs that can work at the same time. Set by the server.
+	Slots int32 `protobuf:"varint,1,opt,name=slots,proto3" json:"slots,omitempty"`
+	// Number of runs that waited before this one. Set by the server.
+	Waiting       int32 `protobuf:"varint,2,opt,name=waiting,proto3" json:"waiting,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TaskQueued) Reset() {
+	*x = TaskQueued{}
+	mi := &file_plgrpc_v1_event_proto_msgTypes[34]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TaskQueued) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TaskQueued) ProtoMessage() {}
+
+func (x *TaskQueued) ProtoReflect() protoreflect.Message {
+	mi := &file_plgrpc_v1_event_proto_msgTypes[34]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TaskQueued.ProtoReflect.Descriptor instead.
+func (*TaskQueued) Descriptor() ([]byte, []int) {
+	return file_plgrpc_v1_event_proto_rawDescGZIP(), []int{34}
+}
+
+func (x *TaskQueued) GetSlots() int32 {
+	if x != nil {
+		return x.Slots
+	}
+	return 0
+}
+
+func (x *TaskQueued) GetWaiting() int32 {
+	if x != nil {
+		return x.Waiting
+	}
+	return 0
+}
+
+// PeerTaskLinked has the ids of a delegated task at the peer that works on it. Type `action.peer_task`. The event's `action_id` is
+// the action that delegated it.
+type PeerTaskLinked struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Name of the peer. Set by the server. Empty means unknown.
+	AgentName string `protobuf:"bytes,1,opt,name=agent_name,json=agentName,proto3" json:"agent_name,omitempty"`
+	// URL of the peer, without credentials. Set by the server. Empty means unknown.
+	Url string `protobuf:"bytes,2,opt,name=url,proto3" json:"url,omitempty"`
+	// Protocol between them: `plgrpc`, `a2a` or `protolink`. Set by the server.
+	Protocol string `protobuf:"bytes,3,opt,name=protocol,proto3" json:"protocol,omitempty"`
+	// Id of the task at the peer. Set by the server.
+	TaskId string `protobuf:"bytes,4,opt,name=task_id,json=taskId,proto3" json:"task_id,omitempty"`
+	// Session of the task at the peer; with A2A its `contextId`. Set by the server. Empty means unknown.
+	ContextId     string `protobuf:"bytes,5,opt,name=context_id,json=contextId,proto3" json:"context_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PeerTaskLinked) Reset() {
+	*x = PeerTaskLinked{}
+	mi := &file_plgrpc_v1_event_proto_msgTypes[35]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PeerTaskLinked) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PeerTaskLinked) ProtoMessage() {}
+
+func (x *PeerTaskLinked) ProtoReflect() protoreflect.Message {
+	mi := &file_plgrpc_v1_event_proto_msgTypes[35]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PeerTaskLinked.ProtoReflect.Descriptor instead.
+func (*PeerTaskLinked) Descriptor() ([]byte, []int) {
+	return file_plgrpc_v1_event_proto_rawDescGZIP(), []int{35}
+}
+
+func (x *PeerTaskLinked) GetAgentName() string {
+	if x != nil {
+		return x.AgentName
+	}
+	return ""
+}
+
+func (x *PeerTaskLinked) GetUrl() string {
+	if x != nil {
+		return x.Url
+	}
+	return ""
+}
+
+func (x *PeerTaskLinked) GetProtocol() string {
+	if x != nil {
+		return x.Protocol
+	}
+	return ""
+}
+
+func (x *PeerTaskLinked) GetTaskId() string {
+	if x != nil {
+		return x.TaskId
+	}
+	return ""
+}
+
+func (x *PeerTaskLinked) GetContextId() string {
+	if x != nil {
+		return x.ContextId
+	}
+	return ""
+}
+
 var File_plgrpc_v1_event_proto protoreflect.FileDescriptor
 
 const file_plgrpc_v1_event_proto_rawDesc = "" +
 	"\n" +
-	"\x15plgrpc/v1/event.proto\x12\tplgrpc.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x16plgrpc/v1/action.proto\x1a\x18plgrpc/v1/approval.proto\x1a\x17plgrpc/v1/context.proto\x1a\x17plgrpc/v1/failure.proto\x1a\x14plgrpc/v1/part.proto\x1a\x17plgrpc/v1/payload.proto\x1a\x16plgrpc/v1/policy.proto\x1a\x14plgrpc/v1/task.proto\x1a\x1cplgrpc/v1/task_control.proto\x1a\x15plgrpc/v1/usage.proto\"\xc4\x14\n" +
+	"\x15plgrpc/v1/event.proto\x12\tplgrpc.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x16plgrpc/v1/action.proto\x1a\x18plgrpc/v1/approval.proto\x1a\x17plgrpc/v1/context.proto\x1a\x17plgrpc/v1/failure.proto\x1a\x14plgrpc/v1/part.proto\x1a\x17plgrpc/v1/payload.proto\x1a\x16plgrpc/v1/policy.proto\x1a\x14plgrpc/v1/task.proto\x1a\x1cplgrpc/v1/task_control.proto\x1a\x14plgrpc/v1/tool.proto\x1a\x15plgrpc/v1/usage.proto\"\x96\x15\n" +
 	"\bRunEvent\x12\x17\n" +
 	"\atask_id\x18\x01 \x01(\tR\x06taskId\x12\x1a\n" +
 	"\bsequence\x18\x02 \x01(\x03R\bsequence\x12\x15\n" +
@@ -3323,10 +3525,7 @@ const file_plgrpc_v1_event_proto_rawDesc = "" +
 	"createTime\x12\x1d\n" +
 	"\n" +
 	"agent_name\x18\a \x01(\tR\tagentName\x12\x1b\n" +
-	"\taction_id\x18\b \x01(\tR\bactionId\x12\x1b\n" +
-	"\tthread_id\x18\n" +
-	" \x01(\tR\bthreadId\x12\x17\n" +
-	"\aturn_id\x18\v \x01(\tR\x06turnId\x12\x12\n" +
+	"\taction_id\x18\b \x01(\tR\bactionId\x12\x12\n" +
 	"\x04last\x18\f \x01(\bR\x04last\x12/\n" +
 	"\bseverity\x18\r \x01(\x0e2\x13.plgrpc.v1.SeverityR\bseverity\x12\x18\n" +
 	"\asummary\x18\x0e \x01(\tR\asummary\x12#\n" +
@@ -3365,16 +3564,20 @@ const file_plgrpc_v1_event_proto_rawDesc = "" +
 	"\ftask_retried\x18\\ \x01(\v2\x16.plgrpc.v1.TaskRetriedH\x00R\vtaskRetried\x128\n" +
 	"\vtask_linked\x18] \x01(\v2\x15.plgrpc.v1.TaskLinkedH\x00R\n" +
 	"taskLinked\x12>\n" +
-	"\rtask_unlinked\x18^ \x01(\v2\x17.plgrpc.v1.TaskUnlinkedH\x00R\ftaskUnlinkedB\t\n" +
-	"\apayloadJ\x04\b\t\x10\n" +
-	"J\x04\b\x10\x10\x13R\x10parent_action_idR\btrace_idR\aspan_idR\x0eparent_span_id\"\xa4\x01\n" +
+	"\rtask_unlinked\x18^ \x01(\v2\x17.plgrpc.v1.TaskUnlinkedH\x00R\ftaskUnlinked\x128\n" +
+	"\vtask_queued\x18_ \x01(\v2\x15.plgrpc.v1.TaskQueuedH\x00R\n" +
+	"taskQueued\x128\n" +
+	"\tpeer_task\x18` \x01(\v2\x19.plgrpc.v1.PeerTaskLinkedH\x00R\bpeerTaskB\t\n" +
+	"\apayloadJ\x04\b\t\x10\fJ\x04\b\x10\x10\x13R\x10parent_action_idR\tthread_idR\aturn_idR\btrace_idR\aspan_idR\x0eparent_span_id\"\xc3\x01\n" +
 	"\rTaskSubmitted\x12#\n" +
 	"\x04task\x18\x01 \x01(\v2\x0f.plgrpc.v1.TaskR\x04task\x12\x1c\n" +
 	"\tprincipal\x18\x02 \x01(\tR\tprincipal\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x03 \x01(\tR\trequestId\x12\x1b\n" +
 	"\tthread_id\x18\x04 \x01(\tR\bthreadId\x12\x14\n" +
-	"\x05draft\x18\x05 \x01(\bR\x05draft\"\xa5\x02\n" +
+	"\x05draft\x18\x05 \x01(\bR\x05draft\x12\x1d\n" +
+	"\n" +
+	"runtime_id\x18\x06 \x01(\tR\truntimeId\"\xa5\x02\n" +
 	"\x11TaskStatusChanged\x12;\n" +
 	"\x0eprevious_state\x18\x01 \x01(\x0e2\x14.plgrpc.v1.TaskStateR\rpreviousState\x121\n" +
 	"\tnew_state\x18\x02 \x01(\x0e2\x14.plgrpc.v1.TaskStateR\bnewState\x12,\n" +
@@ -3448,17 +3651,20 @@ const file_plgrpc_v1_event_proto_rawDesc = "" +
 	"\afailure\x18\x04 \x01(\v2\x12.plgrpc.v1.FailureR\afailure\x125\n" +
 	"\bduration\x18\x06 \x01(\v2\x19.google.protobuf.DurationR\bduration\x12&\n" +
 	"\x05usage\x18\a \x01(\v2\x10.plgrpc.v1.UsageR\x05usage\x122\n" +
-	"\aoutcome\x18\b \x01(\x0e2\x18.plgrpc.v1.ActionOutcomeR\aoutcomeJ\x04\b\x05\x10\x06R\rdelegation_id\"]\n" +
+	"\aoutcome\x18\b \x01(\x0e2\x18.plgrpc.v1.ActionOutcomeR\aoutcomeJ\x04\b\x05\x10\x06R\rdelegation_id\"\x90\x01\n" +
 	"\x0fContextPrepared\x126\n" +
 	"\bmanifest\x18\x01 \x01(\v2\x1a.plgrpc.v1.ContextManifestR\bmanifest\x12\x12\n" +
-	"\x04step\x18\x02 \x01(\x05R\x04step\"\xa7\x01\n" +
+	"\x04step\x18\x02 \x01(\x05R\x04step\x121\n" +
+	"\aoffered\x18\x03 \x01(\v2\x17.plgrpc.v1.OfferedToolsR\aoffered\"\xff\x01\n" +
 	"\x0eLlmCallStarted\x12\x17\n" +
 	"\acall_id\x18\x01 \x01(\tR\x06callId\x12\x1a\n" +
 	"\bprovider\x18\x02 \x01(\tR\bprovider\x12\x14\n" +
 	"\x05model\x18\x03 \x01(\tR\x05model\x12\x18\n" +
 	"\aattempt\x18\x04 \x01(\x05R\aattempt\x12\x12\n" +
 	"\x04step\x18\x05 \x01(\x05R\x04step\x12\x1c\n" +
-	"\tstreaming\x18\x06 \x01(\bR\tstreaming\"\xe0\x02\n" +
+	"\tstreaming\x18\x06 \x01(\bR\tstreaming\x12-\n" +
+	"\x12requested_provider\x18\a \x01(\tR\x11requestedProvider\x12'\n" +
+	"\x0frequested_model\x18\b \x01(\tR\x0erequestedModel\"\x87\x03\n" +
 	"\x10LlmCallCompleted\x12\x17\n" +
 	"\acall_id\x18\x01 \x01(\tR\x06callId\x12\x1a\n" +
 	"\bprovider\x18\x02 \x01(\tR\bprovider\x12\x14\n" +
@@ -3471,7 +3677,8 @@ const file_plgrpc_v1_event_proto_rawDesc = "" +
 	"\n" +
 	"tool_calls\x18\t \x03(\v2\x13.plgrpc.v1.ToolCallR\ttoolCalls\x12#\n" +
 	"\rfinish_reason\x18\n" +
-	" \x01(\tR\ffinishReason\"G\n" +
+	" \x01(\tR\ffinishReason\x12%\n" +
+	"\x0eresponse_model\x18\v \x01(\tR\rresponseModel\"G\n" +
 	"\x0eBudgetReported\x125\n" +
 	"\bdecision\x18\x01 \x01(\v2\x19.plgrpc.v1.BudgetDecisionR\bdecision\"\x8c\x02\n" +
 	"\rLlmCallFailed\x12\x17\n" +
@@ -3530,7 +3737,19 @@ const file_plgrpc_v1_event_proto_rawDesc = "" +
 	"TaskLinked\x12'\n" +
 	"\x04link\x18\x01 \x01(\v2\x13.plgrpc.v1.TaskLinkR\x04link\"7\n" +
 	"\fTaskUnlinked\x12'\n" +
-	"\x04link\x18\x01 \x01(\v2\x13.plgrpc.v1.TaskLinkR\x04link*a\n" +
+	"\x04link\x18\x01 \x01(\v2\x13.plgrpc.v1.TaskLinkR\x04link\"<\n" +
+	"\n" +
+	"TaskQueued\x12\x14\n" +
+	"\x05slots\x18\x01 \x01(\x05R\x05slots\x12\x18\n" +
+	"\awaiting\x18\x02 \x01(\x05R\awaiting\"\x95\x01\n" +
+	"\x0ePeerTaskLinked\x12\x1d\n" +
+	"\n" +
+	"agent_name\x18\x01 \x01(\tR\tagentName\x12\x10\n" +
+	"\x03url\x18\x02 \x01(\tR\x03url\x12\x1a\n" +
+	"\bprotocol\x18\x03 \x01(\tR\bprotocol\x12\x17\n" +
+	"\atask_id\x18\x04 \x01(\tR\x06taskId\x12\x1d\n" +
+	"\n" +
+	"context_id\x18\x05 \x01(\tR\tcontextId*a\n" +
 	"\bSeverity\x12\x18\n" +
 	"\x14SEVERITY_UNSPECIFIED\x10\x00\x12\x11\n" +
 	"\rSEVERITY_INFO\x10\x01\x12\x14\n" +
@@ -3569,7 +3788,7 @@ func file_plgrpc_v1_event_proto_rawDescGZIP() []byte {
 }
 
 var file_plgrpc_v1_event_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_plgrpc_v1_event_proto_msgTypes = make([]protoimpl.MessageInfo, 34)
+var file_plgrpc_v1_event_proto_msgTypes = make([]protoimpl.MessageInfo, 36)
 var file_plgrpc_v1_event_proto_goTypes = []any{
 	(Severity)(0),                 // 0: plgrpc.v1.Severity
 	(RunCause)(0),                 // 1: plgrpc.v1.RunCause
@@ -3609,30 +3828,33 @@ var file_plgrpc_v1_event_proto_goTypes = []any{
 	(*TaskRetried)(nil),           // 35: plgrpc.v1.TaskRetried
 	(*TaskLinked)(nil),            // 36: plgrpc.v1.TaskLinked
 	(*TaskUnlinked)(nil),          // 37: plgrpc.v1.TaskUnlinked
-	(*timestamppb.Timestamp)(nil), // 38: google.protobuf.Timestamp
-	(*Task)(nil),                  // 39: plgrpc.v1.Task
-	(TaskState)(0),                // 40: plgrpc.v1.TaskState
-	(*Failure)(nil),               // 41: plgrpc.v1.Failure
-	(*Usage)(nil),                 // 42: plgrpc.v1.Usage
-	(*RunContext)(nil),            // 43: plgrpc.v1.RunContext
-	(*Message)(nil),               // 44: plgrpc.v1.Message
-	(*Artifact)(nil),              // 45: plgrpc.v1.Artifact
-	(*RunAction)(nil),             // 46: plgrpc.v1.RunAction
-	(*PolicyDecision)(nil),        // 47: plgrpc.v1.PolicyDecision
-	(ApprovalEdit)(0),             // 48: plgrpc.v1.ApprovalEdit
-	(ApprovalState)(0),            // 49: plgrpc.v1.ApprovalState
-	(*ApprovalDecision)(nil),      // 50: plgrpc.v1.ApprovalDecision
-	(*Payload)(nil),               // 51: plgrpc.v1.Payload
-	(*durationpb.Duration)(nil),   // 52: google.protobuf.Duration
-	(*ContextManifest)(nil),       // 53: plgrpc.v1.ContextManifest
-	(*ToolCall)(nil),              // 54: plgrpc.v1.ToolCall
-	(*BudgetDecision)(nil),        // 55: plgrpc.v1.BudgetDecision
-	(CompactionStrategy)(0),       // 56: plgrpc.v1.CompactionStrategy
-	(*TaskDescription)(nil),       // 57: plgrpc.v1.TaskDescription
-	(*TaskLink)(nil),              // 58: plgrpc.v1.TaskLink
+	(*TaskQueued)(nil),            // 38: plgrpc.v1.TaskQueued
+	(*PeerTaskLinked)(nil),        // 39: plgrpc.v1.PeerTaskLinked
+	(*timestamppb.Timestamp)(nil), // 40: google.protobuf.Timestamp
+	(*Task)(nil),                  // 41: plgrpc.v1.Task
+	(TaskState)(0),                // 42: plgrpc.v1.TaskState
+	(*Failure)(nil),               // 43: plgrpc.v1.Failure
+	(*Usage)(nil),                 // 44: plgrpc.v1.Usage
+	(*RunContext)(nil),            // 45: plgrpc.v1.RunContext
+	(*Message)(nil),               // 46: plgrpc.v1.Message
+	(*Artifact)(nil),              // 47: plgrpc.v1.Artifact
+	(*RunAction)(nil),             // 48: plgrpc.v1.RunAction
+	(*PolicyDecision)(nil),        // 49: plgrpc.v1.PolicyDecision
+	(ApprovalEdit)(0),             // 50: plgrpc.v1.ApprovalEdit
+	(ApprovalState)(0),            // 51: plgrpc.v1.ApprovalState
+	(*ApprovalDecision)(nil),      // 52: plgrpc.v1.ApprovalDecision
+	(*Payload)(nil),               // 53: plgrpc.v1.Payload
+	(*durationpb.Duration)(nil),   // 54: google.protobuf.Duration
+	(*ContextManifest)(nil),       // 55: plgrpc.v1.ContextManifest
+	(*OfferedTools)(nil),          // 56: plgrpc.v1.OfferedTools
+	(*ToolCall)(nil),              // 57: plgrpc.v1.ToolCall
+	(*BudgetDecision)(nil),        // 58: plgrpc.v1.BudgetDecision
+	(CompactionStrategy)(0),       // 59: plgrpc.v1.CompactionStrategy
+	(*TaskDescription)(nil),       // 60: plgrpc.v1.TaskDescription
+	(*TaskLink)(nil),              // 61: plgrpc.v1.TaskLink
 }
 var file_plgrpc_v1_event_proto_depIdxs = []int32{
-	38, // 0: plgrpc.v1.RunEvent.create_time:type_name -> google.protobuf.Timestamp
+	40, // 0: plgrpc.v1.RunEvent.create_time:type_name -> google.protobuf.Timestamp
 	0,  // 1: plgrpc.v1.RunEvent.severity:type_name -> plgrpc.v1.Severity
 	5,  // 2: plgrpc.v1.RunEvent.task_submitted:type_name -> plgrpc.v1.TaskSubmitted
 	6,  // 3: plgrpc.v1.RunEvent.task_status:type_name -> plgrpc.v1.TaskStatusChanged
@@ -3664,50 +3886,53 @@ var file_plgrpc_v1_event_proto_depIdxs = []int32{
 	35, // 29: plgrpc.v1.RunEvent.task_retried:type_name -> plgrpc.v1.TaskRetried
 	36, // 30: plgrpc.v1.RunEvent.task_linked:type_name -> plgrpc.v1.TaskLinked
 	37, // 31: plgrpc.v1.RunEvent.task_unlinked:type_name -> plgrpc.v1.TaskUnlinked
-	39, // 32: plgrpc.v1.TaskSubmitted.task:type_name -> plgrpc.v1.Task
-	40, // 33: plgrpc.v1.TaskStatusChanged.previous_state:type_name -> plgrpc.v1.TaskState
-	40, // 34: plgrpc.v1.TaskStatusChanged.new_state:type_name -> plgrpc.v1.TaskState
-	41, // 35: plgrpc.v1.TaskStatusChanged.failure:type_name -> plgrpc.v1.Failure
-	7,  // 36: plgrpc.v1.TaskStatusChanged.run:type_name -> plgrpc.v1.RunStart
-	42, // 37: plgrpc.v1.TaskStatusChanged.usage:type_name -> plgrpc.v1.Usage
-	1,  // 38: plgrpc.v1.RunStart.cause:type_name -> plgrpc.v1.RunCause
-	43, // 39: plgrpc.v1.RunStart.context:type_name -> plgrpc.v1.RunContext
-	8,  // 40: plgrpc.v1.RunStart.worker:type_name -> plgrpc.v1.Worker
-	44, // 41: plgrpc.v1.TaskMessagesAdded.messages:type_name -> plgrpc.v1.Message
-	45, // 42: plgrpc.v1.TaskArtifactUpdated.artifact:type_name -> plgrpc.v1.Artifact
-	41, // 43: plgrpc.v1.TaskErrorReported.failure:type_name -> plgrpc.v1.Failure
-	2,  // 44: plgrpc.v1.TaskErrorReported.effect:type_name -> plgrpc.v1.ErrorEffect
-	46, // 45: plgrpc.v1.ActionRequested.action:type_name -> plgrpc.v1.RunAction
-	47, // 46: plgrpc.v1.ActionPolicyEvaluated.decision:type_name -> plgrpc.v1.PolicyDecision
-	48, // 47: plgrpc.v1.ApprovalRequired.edit:type_name -> plgrpc.v1.ApprovalEdit
-	38, // 48: plgrpc.v1.ApprovalRequired.expire_time:type_name -> google.protobuf.Timestamp
-	49, // 49: plgrpc.v1.ApprovalDecided.state:type_name -> plgrpc.v1.ApprovalState
-	50, // 50: plgrpc.v1.ApprovalDecided.decision:type_name -> plgrpc.v1.ApprovalDecision
-	51, // 51: plgrpc.v1.ActionStarted.edited_arguments:type_name -> plgrpc.v1.Payload
-	51, // 52: plgrpc.v1.ActionEnded.result:type_name -> plgrpc.v1.Payload
-	41, // 53: plgrpc.v1.ActionEnded.failure:type_name -> plgrpc.v1.Failure
-	52, // 54: plgrpc.v1.ActionEnded.duration:type_name -> google.protobuf.Duration
-	42, // 55: plgrpc.v1.ActionEnded.usage:type_name -> plgrpc.v1.Usage
-	3,  // 56: plgrpc.v1.ActionEnded.outcome:type_name -> plgrpc.v1.ActionOutcome
-	53, // 57: plgrpc.v1.ContextPrepared.manifest:type_name -> plgrpc.v1.ContextManifest
-	42, // 58: plgrpc.v1.LlmCallCompleted.usage:type_name -> plgrpc.v1.Usage
-	52, // 59: plgrpc.v1.LlmCallCompleted.duration:type_name -> google.protobuf.Duration
-	54, // 60: plgrpc.v1.LlmCallCompleted.tool_calls:type_name -> plgrpc.v1.ToolCall
-	55, // 61: plgrpc.v1.BudgetReported.decision:type_name -> plgrpc.v1.BudgetDecision
-	41, // 62: plgrpc.v1.LlmCallFailed.failure:type_name -> plgrpc.v1.Failure
-	52, // 63: plgrpc.v1.LlmCallFailed.duration:type_name -> google.protobuf.Duration
-	56, // 64: plgrpc.v1.ContextCompacted.strategy:type_name -> plgrpc.v1.CompactionStrategy
-	51, // 65: plgrpc.v1.CustomEvent.payload:type_name -> plgrpc.v1.Payload
-	57, // 66: plgrpc.v1.TaskDescribed.description:type_name -> plgrpc.v1.TaskDescription
-	44, // 67: plgrpc.v1.TaskInputReplaced.messages:type_name -> plgrpc.v1.Message
-	40, // 68: plgrpc.v1.TaskRetried.previous_state:type_name -> plgrpc.v1.TaskState
-	58, // 69: plgrpc.v1.TaskLinked.link:type_name -> plgrpc.v1.TaskLink
-	58, // 70: plgrpc.v1.TaskUnlinked.link:type_name -> plgrpc.v1.TaskLink
-	71, // [71:71] is the sub-list for method output_type
-	71, // [71:71] is the sub-list for method input_type
-	71, // [71:71] is the sub-list for extension type_name
-	71, // [71:71] is the sub-list for extension extendee
-	0,  // [0:71] is the sub-list for field type_name
+	38, // 32: plgrpc.v1.RunEvent.task_queued:type_name -> plgrpc.v1.TaskQueued
+	39, // 33: plgrpc.v1.RunEvent.peer_task:type_name -> plgrpc.v1.PeerTaskLinked
+	41, // 34: plgrpc.v1.TaskSubmitted.task:type_name -> plgrpc.v1.Task
+	42, // 35: plgrpc.v1.TaskStatusChanged.previous_state:type_name -> plgrpc.v1.TaskState
+	42, // 36: plgrpc.v1.TaskStatusChanged.new_state:type_name -> plgrpc.v1.TaskState
+	43, // 37: plgrpc.v1.TaskStatusChanged.failure:type_name -> plgrpc.v1.Failure
+	7,  // 38: plgrpc.v1.TaskStatusChanged.run:type_name -> plgrpc.v1.RunStart
+	44, // 39: plgrpc.v1.TaskStatusChanged.usage:type_name -> plgrpc.v1.Usage
+	1,  // 40: plgrpc.v1.RunStart.cause:type_name -> plgrpc.v1.RunCause
+	45, // 41: plgrpc.v1.RunStart.context:type_name -> plgrpc.v1.RunContext
+	8,  // 42: plgrpc.v1.RunStart.worker:type_name -> plgrpc.v1.Worker
+	46, // 43: plgrpc.v1.TaskMessagesAdded.messages:type_name -> plgrpc.v1.Message
+	47, // 44: plgrpc.v1.TaskArtifactUpdated.artifact:type_name -> plgrpc.v1.Artifact
+	43, // 45: plgrpc.v1.TaskErrorReported.failure:type_name -> plgrpc.v1.Failure
+	2,  // 46: plgrpc.v1.TaskErrorReported.effect:type_name -> plgrpc.v1.ErrorEffect
+	48, // 47: plgrpc.v1.ActionRequested.action:type_name -> plgrpc.v1.RunAction
+	49, // 48: plgrpc.v1.ActionPolicyEvaluated.decision:type_name -> plgrpc.v1.PolicyDecision
+	50, // 49: plgrpc.v1.ApprovalRequired.edit:type_name -> plgrpc.v1.ApprovalEdit
+	40, // 50: plgrpc.v1.ApprovalRequired.expire_time:type_name -> google.protobuf.Timestamp
+	51, // 51: plgrpc.v1.ApprovalDecided.state:type_name -> plgrpc.v1.ApprovalState
+	52, // 52: plgrpc.v1.ApprovalDecided.decision:type_name -> plgrpc.v1.ApprovalDecision
+	53, // 53: plgrpc.v1.ActionStarted.edited_arguments:type_name -> plgrpc.v1.Payload
+	53, // 54: plgrpc.v1.ActionEnded.result:type_name -> plgrpc.v1.Payload
+	43, // 55: plgrpc.v1.ActionEnded.failure:type_name -> plgrpc.v1.Failure
+	54, // 56: plgrpc.v1.ActionEnded.duration:type_name -> google.protobuf.Duration
+	44, // 57: plgrpc.v1.ActionEnded.usage:type_name -> plgrpc.v1.Usage
+	3,  // 58: plgrpc.v1.ActionEnded.outcome:type_name -> plgrpc.v1.ActionOutcome
+	55, // 59: plgrpc.v1.ContextPrepared.manifest:type_name -> plgrpc.v1.ContextManifest
+	56, // 60: plgrpc.v1.ContextPrepared.offered:type_name -> plgrpc.v1.OfferedTools
+	44, // 61: plgrpc.v1.LlmCallCompleted.usage:type_name -> plgrpc.v1.Usage
+	54, // 62: plgrpc.v1.LlmCallCompleted.duration:type_name -> google.protobuf.Duration
+	57, // 63: plgrpc.v1.LlmCallCompleted.tool_calls:type_name -> plgrpc.v1.ToolCall
+	58, // 64: plgrpc.v1.BudgetReported.decision:type_name -> plgrpc.v1.BudgetDecision
+	43, // 65: plgrpc.v1.LlmCallFailed.failure:type_name -> plgrpc.v1.Failure
+	54, // 66: plgrpc.v1.LlmCallFailed.duration:type_name -> google.protobuf.Duration
+	59, // 67: plgrpc.v1.ContextCompacted.strategy:type_name -> plgrpc.v1.CompactionStrategy
+	53, // 68: plgrpc.v1.CustomEvent.payload:type_name -> plgrpc.v1.Payload
+	60, // 69: plgrpc.v1.TaskDescribed.description:type_name -> plgrpc.v1.TaskDescription
+	46, // 70: plgrpc.v1.TaskInputReplaced.messages:type_name -> plgrpc.v1.Message
+	42, // 71: plgrpc.v1.TaskRetried.previous_state:type_name -> plgrpc.v1.TaskState
+	61, // 72: plgrpc.v1.TaskLinked.link:type_name -> plgrpc.v1.TaskLink
+	61, // 73: plgrpc.v1.TaskUnlinked.link:type_name -> plgrpc.v1.TaskLink
+	74, // [74:74] is the sub-list for method output_type
+	74, // [74:74] is the sub-list for method input_type
+	74, // [74:74] is the sub-list for extension type_name
+	74, // [74:74] is the sub-list for extension extendee
+	0,  // [0:74] is the sub-list for field type_name
 }
 
 func init() { file_plgrpc_v1_event_proto_init() }
@@ -3724,6 +3949,7 @@ func file_plgrpc_v1_event_proto_init() {
 	file_plgrpc_v1_policy_proto_init()
 	file_plgrpc_v1_task_proto_init()
 	file_plgrpc_v1_task_control_proto_init()
+	file_plgrpc_v1_tool_proto_init()
 	file_plgrpc_v1_usage_proto_init()
 	file_plgrpc_v1_event_proto_msgTypes[0].OneofWrappers = []any{
 		(*RunEvent_TaskSubmitted)(nil),
@@ -3756,6 +3982,8 @@ func file_plgrpc_v1_event_proto_init() {
 		(*RunEvent_TaskRetried)(nil),
 		(*RunEvent_TaskLinked)(nil),
 		(*RunEvent_TaskUnlinked)(nil),
+		(*RunEvent_TaskQueued)(nil),
+		(*RunEvent_PeerTask)(nil),
 	}
 	file_plgrpc_v1_event_proto_msgTypes[8].OneofWrappers = []any{}
 	file_plgrpc_v1_event_proto_msgTypes[24].OneofWrappers = []any{
@@ -3770,7 +3998,7 @@ func file_plgrpc_v1_event_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_plgrpc_v1_event_proto_rawDesc), len(file_plgrpc_v1_event_proto_rawDesc)),
 			NumEnums:      4,
-			NumMessages:   34,
+			NumMessages:   36,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -748,7 +748,9 @@ type SessionCreated struct {
 	// As in Session.
 	Title string `protobuf:"bytes,1,opt,name=title,proto3" json:"title,omitempty"`
 	// As in Session.
-	MetadataJson  string `protobuf:"bytes,2,opt,name=metadata_json,json=metadataJson,proto3" json:"metadata_json,omitempty"`
+	MetadataJson string `protobuf:"bytes,2,opt,name=metadata_json,json=metadataJson,proto3" json:"metadata_json,omitempty"`
+	// Installation that has the log, as in TaskSubmitted.
+	RuntimeId     string `protobuf:"bytes,3,opt,name=runtime_id,json=runtimeId,proto3" json:"runtime_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -793,6 +795,13 @@ func (x *SessionCreated) GetTitle() string {
 func (x *SessionCreated) GetMetadataJson() string {
 	if x != nil {
 		return x.MetadataJson
+	}
+	return ""
+}
+
+func (x *SessionCreated) GetRuntimeId() string {
+	if x != nil {
+		return x.RuntimeId
 	}
 	return ""
 }
@@ -1372,10 +1381,12 @@ const file_plgrpc_v1_session_proto_rawDesc = "" +
 	"\x12thread_rolled_back\x18\x17 \x01(\v2\x1b.plgrpc.v1.ThreadRolledBackH\x00R\x10threadRolledBack\x128\n" +
 	"\vturn_merged\x18\x18 \x01(\v2\x15.plgrpc.v1.TurnMergedH\x00R\n" +
 	"turnMergedB\t\n" +
-	"\apayload\"K\n" +
+	"\apayload\"j\n" +
 	"\x0eSessionCreated\x12\x14\n" +
 	"\x05title\x18\x01 \x01(\tR\x05title\x12#\n" +
-	"\rmetadata_json\x18\x02 \x01(\tR\fmetadataJson\"g\n" +
+	"\rmetadata_json\x18\x02 \x01(\tR\fmetadataJson\x12\x1d\n" +
+	"\n" +
+	"runtime_id\x18\x03 \x01(\tR\truntimeId\"g\n" +
 	"\x0eSessionUpdated\x12\x14\n" +
 	"\x05title\x18\x01 \x01(\tR\x05title\x12#\n" +
 	"\rmetadata_json\x18\x02 \x01(\tR\fmetadataJson\x12\x1a\n" +

@@ -530,7 +530,9 @@ type TaskSnapshot struct {
 	// Whether the work is done outside of the agent.
 	External bool `protobuf:"varint,29,opt,name=external,proto3" json:"external,omitempty"`
 	// Parts without a value.
-	Gaps          []*Gap `protobuf:"bytes,30,rep,name=gaps,proto3" json:"gaps,omitempty"`
+	Gaps []*Gap `protobuf:"bytes,30,rep,name=gaps,proto3" json:"gaps,omitempty"`
+	// Why a delivery failed and is not repeated. Empty unless `delivery` is DELIVERY_STATE_FAILED.
+	DeliveryError string `protobuf:"bytes,31,opt,name=delivery_error,json=deliveryError,proto3" json:"delivery_error,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -773,6 +775,13 @@ func (x *TaskSnapshot) GetGaps() []*Gap {
 		return x.Gaps
 	}
 	return nil
+}
+
+func (x *TaskSnapshot) GetDeliveryError() string {
+	if x != nil {
+		return x.DeliveryError
+	}
+	return ""
 }
 
 // ThreadSnapshot is one thread of a session.
@@ -2020,7 +2029,8 @@ const file_plgrpc_v1_snapshot_proto_rawDesc = "" +
 	"\n" +
 	"LinkedTask\x12'\n" +
 	"\x04link\x18\x01 \x01(\v2\x13.plgrpc.v1.TaskLinkR\x04link\x12*\n" +
-	"\x05state\x18\x02 \x01(\x0e2\x14.plgrpc.v1.TaskStateR\x05state\"\xe0\t\n" +
+	"\x05state\x18\x02 \x01(\x0e2\x14.plgrpc.v1.TaskStateR\x05state\"\x87\n" +
+	"\n" +
 	"\fTaskSnapshot\x12\x17\n" +
 	"\atask_id\x18\x01 \x01(\tR\x06taskId\x12\x1a\n" +
 	"\bsequence\x18\x02 \x01(\x03R\bsequence\x12-\n" +
@@ -2058,7 +2068,8 @@ const file_plgrpc_v1_snapshot_proto_rawDesc = "" +
 	"\x05usage\x18\x1b \x01(\v2\x10.plgrpc.v1.UsageR\x05usage\x124\n" +
 	"\bdelivery\x18\x1c \x01(\x0e2\x18.plgrpc.v1.DeliveryStateR\bdelivery\x12\x1a\n" +
 	"\bexternal\x18\x1d \x01(\bR\bexternal\x12\"\n" +
-	"\x04gaps\x18\x1e \x03(\v2\x0e.plgrpc.v1.GapR\x04gaps\"\xac\x05\n" +
+	"\x04gaps\x18\x1e \x03(\v2\x0e.plgrpc.v1.GapR\x04gaps\x12%\n" +
+	"\x0edelivery_error\x18\x1f \x01(\tR\rdeliveryError\"\xac\x05\n" +
 	"\x0eThreadSnapshot\x12\x1d\n" +
 	"\n" +
 	"session_id\x18\x01 \x01(\tR\tsessionId\x12)\n" +

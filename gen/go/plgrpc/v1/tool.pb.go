@@ -200,6 +200,143 @@ func (x *Tool) GetTags() []string {
 	return nil
 }
 
+// OfferedTools are the tools that are offered to a model.
+type OfferedTools struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The tools, in the order of the prompt. Empty means none.
+	Tools         []*OfferedTool `protobuf:"bytes,1,rep,name=tools,proto3" json:"tools,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *OfferedTools) Reset() {
+	*x = OfferedTools{}
+	mi := &file_plgrpc_v1_tool_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *OfferedTools) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*OfferedTools) ProtoMessage() {}
+
+func (x *OfferedTools) ProtoReflect() protoreflect.Message {
+	mi := &file_plgrpc_v1_tool_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use OfferedTools.ProtoReflect.Descriptor instead.
+func (*OfferedTools) Descriptor() ([]byte, []int) {
+	return file_plgrpc_v1_tool_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *OfferedTools) GetTools() []*OfferedTool {
+	if x != nil {
+		return x.Tools
+	}
+	return nil
+}
+
+// OfferedTool is a tool or a peer that is offered to a model, with the facts that decide what happens to a call of it.
+type OfferedTool struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Name that the model calls.
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// Where it runs: `local`, `mcp:NAME` for a tool of an MCP server, or `agent:NAME` for a peer.
+	RuntimeOwner string `protobuf:"bytes,2,opt,name=runtime_owner,json=runtimeOwner,proto3" json:"runtime_owner,omitempty"`
+	// As in Tool.
+	ReadOnly bool `protobuf:"varint,3,opt,name=read_only,json=readOnly,proto3" json:"read_only,omitempty"`
+	// As in Tool.
+	Idempotent bool `protobuf:"varint,4,opt,name=idempotent,proto3" json:"idempotent,omitempty"`
+	// As in Tool.
+	Destructive bool `protobuf:"varint,5,opt,name=destructive,proto3" json:"destructive,omitempty"`
+	// Effect of policy and context on calls in this run, for all arguments. Unspecified means that it is decided at each call.
+	Effect        PolicyEffect `protobuf:"varint,6,opt,name=effect,proto3,enum=plgrpc.v1.PolicyEffect" json:"effect,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *OfferedTool) Reset() {
+	*x = OfferedTool{}
+	mi := &file_plgrpc_v1_tool_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *OfferedTool) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*OfferedTool) ProtoMessage() {}
+
+func (x *OfferedTool) ProtoReflect() protoreflect.Message {
+	mi := &file_plgrpc_v1_tool_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use OfferedTool.ProtoReflect.Descriptor instead.
+func (*OfferedTool) Descriptor() ([]byte, []int) {
+	return file_plgrpc_v1_tool_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *OfferedTool) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *OfferedTool) GetRuntimeOwner() string {
+	if x != nil {
+		return x.RuntimeOwner
+	}
+	return ""
+}
+
+func (x *OfferedTool) GetReadOnly() bool {
+	if x != nil {
+		return x.ReadOnly
+	}
+	return false
+}
+
+func (x *OfferedTool) GetIdempotent() bool {
+	if x != nil {
+		return x.Idempotent
+	}
+	return false
+}
+
+func (x *OfferedTool) GetDestructive() bool {
+	if x != nil {
+		return x.Destructive
+	}
+	return false
+}
+
+func (x *OfferedTool) GetEffect() PolicyEffect {
+	if x != nil {
+		return x.Effect
+	}
+	return PolicyEffect_POLICY_EFFECT_UNSPECIFIED
+}
+
 var File_plgrpc_v1_tool_proto protoreflect.FileDescriptor
 
 const file_plgrpc_v1_tool_proto_rawDesc = "" +
@@ -223,7 +360,18 @@ const file_plgrpc_v1_tool_proto_rawDesc = "" +
 	"\fcapabilities\x18\f \x03(\tR\fcapabilities\x12/\n" +
 	"\x06effect\x18\r \x01(\x0e2\x17.plgrpc.v1.PolicyEffectR\x06effect\x123\n" +
 	"\atimeout\x18\x0e \x01(\v2\x19.google.protobuf.DurationR\atimeout\x12\x12\n" +
-	"\x04tags\x18\x0f \x03(\tR\x04tagsBc\n" +
+	"\x04tags\x18\x0f \x03(\tR\x04tags\"<\n" +
+	"\fOfferedTools\x12,\n" +
+	"\x05tools\x18\x01 \x03(\v2\x16.plgrpc.v1.OfferedToolR\x05tools\"\xd6\x01\n" +
+	"\vOfferedTool\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12#\n" +
+	"\rruntime_owner\x18\x02 \x01(\tR\fruntimeOwner\x12\x1b\n" +
+	"\tread_only\x18\x03 \x01(\bR\breadOnly\x12\x1e\n" +
+	"\n" +
+	"idempotent\x18\x04 \x01(\bR\n" +
+	"idempotent\x12 \n" +
+	"\vdestructive\x18\x05 \x01(\bR\vdestructive\x12/\n" +
+	"\x06effect\x18\x06 \x01(\x0e2\x17.plgrpc.v1.PolicyEffectR\x06effectBc\n" +
 	"\x1bio.github.protolink_grpc.v1P\x01ZBgithub.com/protolink-grpc/protolink-grpc/gen/go/plgrpc/v1;plgrpcv1b\x06proto3"
 
 var (
@@ -238,20 +386,24 @@ func file_plgrpc_v1_tool_proto_rawDescGZIP() []byte {
 	return file_plgrpc_v1_tool_proto_rawDescData
 }
 
-var file_plgrpc_v1_tool_proto_msgTypes = make([]protoimpl.MessageInfo, 1)
+var file_plgrpc_v1_tool_proto_msgTypes = make([]protoimpl.MessageInfo, 3)
 var file_plgrpc_v1_tool_proto_goTypes = []any{
 	(*Tool)(nil),                // 0: plgrpc.v1.Tool
-	(PolicyEffect)(0),           // 1: plgrpc.v1.PolicyEffect
-	(*durationpb.Duration)(nil), // 2: google.protobuf.Duration
+	(*OfferedTools)(nil),        // 1: plgrpc.v1.OfferedTools
+	(*OfferedTool)(nil),         // 2: plgrpc.v1.OfferedTool
+	(PolicyEffect)(0),           // 3: plgrpc.v1.PolicyEffect
+	(*durationpb.Duration)(nil), // 4: google.protobuf.Duration
 }
 var file_plgrpc_v1_tool_proto_depIdxs = []int32{
-	1, // 0: plgrpc.v1.Tool.effect:type_name -> plgrpc.v1.PolicyEffect
-	2, // 1: plgrpc.v1.Tool.timeout:type_name -> google.protobuf.Duration
-	2, // [2:2] is the sub-list for method output_type
-	2, // [2:2] is the sub-list for method input_type
-	2, // [2:2] is the sub-list for extension type_name
-	2, // [2:2] is the sub-list for extension extendee
-	0, // [0:2] is the sub-list for field type_name
+	3, // 0: plgrpc.v1.Tool.effect:type_name -> plgrpc.v1.PolicyEffect
+	4, // 1: plgrpc.v1.Tool.timeout:type_name -> google.protobuf.Duration
+	2, // 2: plgrpc.v1.OfferedTools.tools:type_name -> plgrpc.v1.OfferedTool
+	3, // 3: plgrpc.v1.OfferedTool.effect:type_name -> plgrpc.v1.PolicyEffect
+	4, // [4:4] is the sub-list for method output_type
+	4, // [4:4] is the sub-list for method input_type
+	4, // [4:4] is the sub-list for extension type_name
+	4, // [4:4] is the sub-list for extension extendee
+	0, // [0:4] is the sub-list for field type_name
 }
 
 func init() { file_plgrpc_v1_tool_proto_init() }
@@ -266,7 +418,7 @@ func file_plgrpc_v1_tool_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_plgrpc_v1_tool_proto_rawDesc), len(file_plgrpc_v1_tool_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   1,
+			NumMessages:   3,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

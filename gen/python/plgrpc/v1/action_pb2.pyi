@@ -102,8 +102,8 @@ Global___RunAction: _TypeAlias = RunAction  # noqa: Y015
 
 @_typing.final
 class PolicyDecision(_message.Message):
-    """PolicyDecision is the decision of a policy about one action.
-    Next free number: 9.
+    """PolicyDecision is the decision of a policy about one action, and about no other one.
+    Next free number: 10.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -116,6 +116,7 @@ class PolicyDecision(_message.Message):
     EDIT_FIELD_NUMBER: _builtins.int
     APPROVAL_TTL_FIELD_NUMBER: _builtins.int
     SOURCES_FIELD_NUMBER: _builtins.int
+    RULE_FIELD_NUMBER: _builtins.int
     effect: _policy_pb2.PolicyEffect.ValueType
     """Effect on the action. Set by the policy."""
     reason: _builtins.str
@@ -126,6 +127,10 @@ class PolicyDecision(_message.Message):
     """Further facts, a JSON object. Set by the policy. Empty means none."""
     edit: _policy_pb2.ApprovalEdit.ValueType
     """Parts of the action that the approver may change. Set by the policy. Ignored unless the effect is POLICY_EFFECT_REQUIRE_APPROVAL."""
+    rule: _builtins.str
+    """Rule that has this effect, as it is written in the policy or the context: a capability such as `records.write`, a namespace such
+    as `records.*`, `*`, or `default`. Set by the policy. Empty means that no single rule decided.
+    """
     @_builtins.property
     def matched_capabilities(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """Capabilities whose rules matched, sorted. Set by the policy."""
@@ -151,10 +156,11 @@ class PolicyDecision(_message.Message):
         edit: _policy_pb2.ApprovalEdit.ValueType = ...,
         approval_ttl: _duration_pb2.Duration | None = ...,
         sources: _abc.Iterable[_policy_pb2.PolicySource.ValueType] | None = ...,
+        rule: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["approval_ttl", b"approval_ttl"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["approval_ttl", b"approval_ttl", "edit", b"edit", "effect", b"effect", "matched_capabilities", b"matched_capabilities", "metadata_json", b"metadata_json", "policy_name", b"policy_name", "reason", b"reason", "sources", b"sources"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["approval_ttl", b"approval_ttl", "edit", b"edit", "effect", b"effect", "matched_capabilities", b"matched_capabilities", "metadata_json", b"metadata_json", "policy_name", b"policy_name", "reason", b"reason", "rule", b"rule", "sources", b"sources"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

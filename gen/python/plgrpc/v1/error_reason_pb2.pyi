@@ -109,7 +109,7 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     ERROR_REASON_MODEL_FAILED: _ErrorReason.ValueType  # 35
     """The language model failed. Read the message; a retry rarely helps. gRPC code: ABORTED."""
     ERROR_REASON_MODEL_UNAVAILABLE: _ErrorReason.ValueType  # 36
-    """The language model is unreachable, overloaded or rate limited. Retry with backoff. gRPC code: UNAVAILABLE."""
+    """The language model is unreachable or overloaded. Retry with backoff. gRPC code: UNAVAILABLE."""
     ERROR_REASON_MODEL_TIMEOUT: _ErrorReason.ValueType  # 37
     """The language model timed out. Retry, or allow more time. gRPC code: ABORTED."""
     ERROR_REASON_INFER_PARSE_FAILED: _ErrorReason.ValueType  # 38
@@ -189,6 +189,10 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     """The task has started, and the request is only for tasks that have not. Read the task. gRPC code: FAILED_PRECONDITION."""
     ERROR_REASON_LINK_CYCLE: _ErrorReason.ValueType  # 66
     """The link would make a task wait for itself, or be a part of itself. Remove another link first. gRPC code: FAILED_PRECONDITION."""
+    ERROR_REASON_MODEL_RATE_LIMITED: _ErrorReason.ValueType  # 67
+    """The provider of the language model limits the rate of requests or tokens. Retry after the delay, or with backoff. gRPC code:
+    UNAVAILABLE.
+    """
 
 class ErrorReason(_ErrorReason, metaclass=_ErrorReasonEnumTypeWrapper):
     """ErrorReason is the machine-readable reason of an error. Open: a later version may add values; a reader keeps the text of an unknown
@@ -286,7 +290,7 @@ FAILED_PRECONDITION.
 ERROR_REASON_MODEL_FAILED: ErrorReason.ValueType  # 35
 """The language model failed. Read the message; a retry rarely helps. gRPC code: ABORTED."""
 ERROR_REASON_MODEL_UNAVAILABLE: ErrorReason.ValueType  # 36
-"""The language model is unreachable, overloaded or rate limited. Retry with backoff. gRPC code: UNAVAILABLE."""
+"""The language model is unreachable or overloaded. Retry with backoff. gRPC code: UNAVAILABLE."""
 ERROR_REASON_MODEL_TIMEOUT: ErrorReason.ValueType  # 37
 """The language model timed out. Retry, or allow more time. gRPC code: ABORTED."""
 ERROR_REASON_INFER_PARSE_FAILED: ErrorReason.ValueType  # 38
@@ -366,4 +370,8 @@ ERROR_REASON_TASK_STARTED: ErrorReason.ValueType  # 65
 """The task has started, and the request is only for tasks that have not. Read the task. gRPC code: FAILED_PRECONDITION."""
 ERROR_REASON_LINK_CYCLE: ErrorReason.ValueType  # 66
 """The link would make a task wait for itself, or be a part of itself. Remove another link first. gRPC code: FAILED_PRECONDITION."""
+ERROR_REASON_MODEL_RATE_LIMITED: ErrorReason.ValueType  # 67
+"""The provider of the language model limits the rate of requests or tokens. Retry after the delay, or with backoff. gRPC code:
+UNAVAILABLE.
+"""
 Global___ErrorReason: _TypeAlias = ErrorReason  # noqa: Y015

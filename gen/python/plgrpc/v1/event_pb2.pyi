@@ -19,6 +19,7 @@ from plgrpc.v1 import payload_pb2 as _payload_pb2
 from plgrpc.v1 import policy_pb2 as _policy_pb2
 from plgrpc.v1 import task_control_pb2 as _task_control_pb2
 from plgrpc.v1 import task_pb2 as _task_pb2
+from plgrpc.v1 import tool_pb2 as _tool_pb2
 from plgrpc.v1 import usage_pb2 as _usage_pb2
 import builtins as _builtins
 import sys
@@ -171,13 +172,14 @@ class RunEvent(_message.Message):
     - An event is sent as the same bytes as it is stored. So every reader of the task sees everything in its events: the owner
       (TaskSubmitted.principal), the scopes of the caller (RunContext.scopes), arguments, results and the approver of each decision.
       Today only the owner can read a task; approvers see the approval, not the log.
-    - A value that is already in the log is referenced, not copied: see ActionRequested, ApprovalRequired, ActionStarted. A reader
-    that   starts in the middle of a log shows the values that it has. - The payload alone determines the meaning of an event;
-    programs decide by the payload. `event_type` is text for people and the   kind of a custom event. - A reader shows `event_type`
-    and `summary` of an unknown kind and continues. If `must_understand` is set, it must not compute the   task's state from this log
-    and fails with FAILED_PRECONDITION, reason LOG_TOO_NEW. - Enums are open: a later version may add values. A reader keeps an
-    unknown value, shows it and passes it on. Servers reject   unknown values in requests.
-
+    - A value that is already in the log is referenced, not copied: see ActionRequested, ApprovalRequired, ActionStarted. A reader that
+      starts in the middle of a log shows the values that it has.
+    - The payload alone determines the meaning of an event; programs decide by the payload. `event_type` is text for people and the
+      kind of a custom event.
+    - A reader shows `event_type` and `summary` of an unknown kind and continues. If `must_understand` is set, it must not compute the
+      task's state from this log and fails with FAILED_PRECONDITION, reason LOG_TOO_NEW.
+    - Enums are open: a later version may add values. A reader keeps an unknown value, shows it and passes it on. Servers reject
+      unknown values in requests.
     - The log has no ids of telemetry spans, because they follow from it: a run is a span, an action is a span within its run, and a
       delegated task begins under `RunContext.parent_run_id`. The trace is `RunContext.trace_id`.
 
@@ -194,8 +196,6 @@ class RunEvent(_message.Message):
     CREATE_TIME_FIELD_NUMBER: _builtins.int
     AGENT_NAME_FIELD_NUMBER: _builtins.int
     ACTION_ID_FIELD_NUMBER: _builtins.int
-    THREAD_ID_FIELD_NUMBER: _builtins.int
-    TURN_ID_FIELD_NUMBER: _builtins.int
     LAST_FIELD_NUMBER: _builtins.int
     SEVERITY_FIELD_NUMBER: _builtins.int
     SUMMARY_FIELD_NUMBER: _builtins.int
@@ -231,6 +231,8 @@ class RunEvent(_message.Message):
     TASK_RETRIED_FIELD_NUMBER: _builtins.int
     TASK_LINKED_FIELD_NUMBER: _builtins.int
     TASK_UNLINKED_FIELD_NUMBER: _builtins.int
+    TASK_QUEUED_FIELD_NUMBER: _builtins.int
+    PEER_TASK_FIELD_NUMBER: _builtins.int
     task_id: _builtins.str
     """Task that owns this event. Set by the server."""
     sequence: _builtins.int
@@ -247,10 +249,6 @@ class RunEvent(_message.Message):
     """Agent that caused the event. Set by the server."""
     action_id: _builtins.str
     """Action that the event is about. Set by the server. Empty means none."""
-    thread_id: _builtins.str
-    """Thread of the session that the event belongs to. Set by the server. Empty means none."""
-    turn_id: _builtins.str
-    """Turn of the thread that the event belongs to. Set by the server. Empty means none."""
     last: _builtins.bool
     """Whether the task ends with this event. A retry of the task can add events after it. Set by the server."""
     severity: Global___Severity.ValueType
@@ -387,6 +385,14 @@ class RunEvent(_message.Message):
     def task_unlinked(self) -> Global___TaskUnlinked:
         """A link was removed."""
 
+    @_builtins.property
+    def task_queued(self) -> Global___TaskQueued:
+        """The run waits for a slot."""
+
+    @_builtins.property
+    def peer_task(self) -> Global___PeerTaskLinked:
+        """A delegated task has these ids at its peer."""
+
     def __init__(
         self,
         *,
@@ -398,8 +404,6 @@ class RunEvent(_message.Message):
         create_time: _timestamp_pb2.Timestamp | None = ...,
         agent_name: _builtins.str = ...,
         action_id: _builtins.str = ...,
-        thread_id: _builtins.str = ...,
-        turn_id: _builtins.str = ...,
         last: _builtins.bool = ...,
         severity: Global___Severity.ValueType = ...,
         summary: _builtins.str = ...,
@@ -435,12 +439,14 @@ class RunEvent(_message.Message):
         task_retried: Global___TaskRetried | None = ...,
         task_linked: Global___TaskLinked | None = ...,
         task_unlinked: Global___TaskUnlinked | None = ...,
+        task_queued: Global___TaskQueued | None = ...,
+        peer_task: Global___PeerTaskLinked | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["action_ended", b"action_ended", "action_policy", b"action_policy", "action_requested", b"action_requested", "action_started", b"action_started", "approval_decided", b"approval_decided", "approval_required", b"approval_required", "budget_reported", b"budget_reported", "cancel_requested", b"cancel_requested", "context_compacted", b"context_compacted", "context_prepared", b"context_prepared", "create_time", b"create_time", "custom", b"custom", "llm_call_completed", b"llm_call_completed", "llm_call_failed", b"llm_call_failed", "llm_call_started", b"llm_call_started", "payload", b"payload", "task_artifact", b"task_artifact", "task_described", b"task_described", "task_error", b"task_error", "task_input_replaced", b"task_input_replaced", "task_linked", b"task_linked", "task_messages", b"task_messages", "task_patched", b"task_patched", "task_pause_requested", b"task_pause_requested", "task_paused", b"task_paused", "task_progress", b"task_progress", "task_resumed", b"task_resumed", "task_retried", b"task_retried", "task_start_requested", b"task_start_requested", "task_status", b"task_status", "task_submitted", b"task_submitted", "task_unlinked", b"task_unlinked"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["action_ended", b"action_ended", "action_policy", b"action_policy", "action_requested", b"action_requested", "action_started", b"action_started", "approval_decided", b"approval_decided", "approval_required", b"approval_required", "budget_reported", b"budget_reported", "cancel_requested", b"cancel_requested", "context_compacted", b"context_compacted", "context_prepared", b"context_prepared", "create_time", b"create_time", "custom", b"custom", "llm_call_completed", b"llm_call_completed", "llm_call_failed", b"llm_call_failed", "llm_call_started", b"llm_call_started", "payload", b"payload", "peer_task", b"peer_task", "task_artifact", b"task_artifact", "task_described", b"task_described", "task_error", b"task_error", "task_input_replaced", b"task_input_replaced", "task_linked", b"task_linked", "task_messages", b"task_messages", "task_patched", b"task_patched", "task_pause_requested", b"task_pause_requested", "task_paused", b"task_paused", "task_progress", b"task_progress", "task_queued", b"task_queued", "task_resumed", b"task_resumed", "task_retried", b"task_retried", "task_start_requested", b"task_start_requested", "task_status", b"task_status", "task_submitted", b"task_submitted", "task_unlinked", b"task_unlinked"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["action_ended", b"action_ended", "action_id", b"action_id", "action_policy", b"action_policy", "action_requested", b"action_requested", "action_started", b"action_started", "agent_name", b"agent_name", "approval_decided", b"approval_decided", "approval_required", b"approval_required", "budget_reported", b"budget_reported", "cancel_requested", b"cancel_requested", "context_compacted", b"context_compacted", "context_prepared", b"context_prepared", "create_time", b"create_time", "custom", b"custom", "event_type", b"event_type", "last", b"last", "llm_call_completed", b"llm_call_completed", "llm_call_failed", b"llm_call_failed", "llm_call_started", b"llm_call_started", "metadata_json", b"metadata_json", "must_understand", b"must_understand", "payload", b"payload", "run_id", b"run_id", "sequence", b"sequence", "session_id", b"session_id", "severity", b"severity", "summary", b"summary", "task_artifact", b"task_artifact", "task_described", b"task_described", "task_error", b"task_error", "task_id", b"task_id", "task_input_replaced", b"task_input_replaced", "task_linked", b"task_linked", "task_messages", b"task_messages", "task_patched", b"task_patched", "task_pause_requested", b"task_pause_requested", "task_paused", b"task_paused", "task_progress", b"task_progress", "task_resumed", b"task_resumed", "task_retried", b"task_retried", "task_start_requested", b"task_start_requested", "task_status", b"task_status", "task_submitted", b"task_submitted", "task_unlinked", b"task_unlinked", "thread_id", b"thread_id", "turn_id", b"turn_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["action_ended", b"action_ended", "action_id", b"action_id", "action_policy", b"action_policy", "action_requested", b"action_requested", "action_started", b"action_started", "agent_name", b"agent_name", "approval_decided", b"approval_decided", "approval_required", b"approval_required", "budget_reported", b"budget_reported", "cancel_requested", b"cancel_requested", "context_compacted", b"context_compacted", "context_prepared", b"context_prepared", "create_time", b"create_time", "custom", b"custom", "event_type", b"event_type", "last", b"last", "llm_call_completed", b"llm_call_completed", "llm_call_failed", b"llm_call_failed", "llm_call_started", b"llm_call_started", "metadata_json", b"metadata_json", "must_understand", b"must_understand", "payload", b"payload", "peer_task", b"peer_task", "run_id", b"run_id", "sequence", b"sequence", "session_id", b"session_id", "severity", b"severity", "summary", b"summary", "task_artifact", b"task_artifact", "task_described", b"task_described", "task_error", b"task_error", "task_id", b"task_id", "task_input_replaced", b"task_input_replaced", "task_linked", b"task_linked", "task_messages", b"task_messages", "task_patched", b"task_patched", "task_pause_requested", b"task_pause_requested", "task_paused", b"task_paused", "task_progress", b"task_progress", "task_queued", b"task_queued", "task_resumed", b"task_resumed", "task_retried", b"task_retried", "task_start_requested", b"task_start_requested", "task_status", b"task_status", "task_submitted", b"task_submitted", "task_unlinked", b"task_unlinked"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_payload: _TypeAlias = _typing.Literal["task_submitted", "task_status", "task_messages", "task_artifact", "task_patched", "task_progress", "task_error", "action_requested", "action_policy", "approval_required", "approval_decided", "action_started", "action_ended", "context_prepared", "llm_call_started", "llm_call_completed", "budget_reported", "custom", "cancel_requested", "llm_call_failed", "context_compacted", "task_described", "task_input_replaced", "task_start_requested", "task_pause_requested", "task_paused", "task_resumed", "task_retried", "task_linked", "task_unlinked"]  # noqa: Y015
+    _WhichOneofReturnType_payload: _TypeAlias = _typing.Literal["task_submitted", "task_status", "task_messages", "task_artifact", "task_patched", "task_progress", "task_error", "action_requested", "action_policy", "approval_required", "approval_decided", "action_started", "action_ended", "context_prepared", "llm_call_started", "llm_call_completed", "budget_reported", "custom", "cancel_requested", "llm_call_failed", "context_compacted", "task_described", "task_input_replaced", "task_start_requested", "task_pause_requested", "task_paused", "task_resumed", "task_retried", "task_linked", "task_unlinked", "task_queued", "peer_task"]  # noqa: Y015
     _WhichOneofArgType_payload: _TypeAlias = _typing.Literal["payload", b"payload"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_payload) -> _WhichOneofReturnType_payload | None: ...
 
@@ -457,6 +463,7 @@ class TaskSubmitted(_message.Message):
     REQUEST_ID_FIELD_NUMBER: _builtins.int
     THREAD_ID_FIELD_NUMBER: _builtins.int
     DRAFT_FIELD_NUMBER: _builtins.int
+    RUNTIME_ID_FIELD_NUMBER: _builtins.int
     principal: _builtins.str
     """Principal that owns the task. Set by the server. Visible to every reader of the log: events are sent as stored, not adapted to
     the reader.
@@ -467,6 +474,10 @@ class TaskSubmitted(_message.Message):
     """Thread of the session that the task belongs to. Set by the caller of SubmitTurn. Empty means `default`."""
     draft: _builtins.bool
     """Whether the task is a draft: nothing begins before StartTask. Set by the caller of CreateTask."""
+    runtime_id: _builtins.str
+    """Installation that has the log: all agents that share a store. Set by the store; it keeps the id over restarts. Empty means
+    unknown.
+    """
     @_builtins.property
     def task(self) -> _task_pb2.Task:
         """The task as submitted, including its messages and artifacts. Set by the server."""
@@ -479,10 +490,11 @@ class TaskSubmitted(_message.Message):
         request_id: _builtins.str = ...,
         thread_id: _builtins.str = ...,
         draft: _builtins.bool = ...,
+        runtime_id: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["task", b"task"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["draft", b"draft", "principal", b"principal", "request_id", b"request_id", "task", b"task", "thread_id", b"thread_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["draft", b"draft", "principal", b"principal", "request_id", b"request_id", "runtime_id", b"runtime_id", "task", b"task", "thread_id", b"thread_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1039,21 +1051,29 @@ class ContextPrepared(_message.Message):
 
     MANIFEST_FIELD_NUMBER: _builtins.int
     STEP_FIELD_NUMBER: _builtins.int
+    OFFERED_FIELD_NUMBER: _builtins.int
     step: _builtins.int
     """Step of the inference loop, from 1. Set by the server."""
     @_builtins.property
     def manifest(self) -> _context_pb2.ContextManifest:
         """The estimate. Set by the server."""
 
+    @_builtins.property
+    def offered(self) -> _tool_pb2.OfferedTools:
+        """The tools that are offered to the model. Set by the server. Unset means those of the last `context.prepared` of the same run
+        that has them.
+        """
+
     def __init__(
         self,
         *,
         manifest: _context_pb2.ContextManifest | None = ...,
         step: _builtins.int = ...,
+        offered: _tool_pb2.OfferedTools | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["manifest", b"manifest"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["manifest", b"manifest", "offered", b"offered"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["manifest", b"manifest", "step", b"step"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["manifest", b"manifest", "offered", b"offered", "step", b"step"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1071,6 +1091,8 @@ class LlmCallStarted(_message.Message):
     ATTEMPT_FIELD_NUMBER: _builtins.int
     STEP_FIELD_NUMBER: _builtins.int
     STREAMING_FIELD_NUMBER: _builtins.int
+    REQUESTED_PROVIDER_FIELD_NUMBER: _builtins.int
+    REQUESTED_MODEL_FIELD_NUMBER: _builtins.int
     call_id: _builtins.str
     """Identifies the call; its deltas have the same id. Set by the server."""
     provider: _builtins.str
@@ -1083,6 +1105,10 @@ class LlmCallStarted(_message.Message):
     """Step of the inference loop, from 1. Set by the server."""
     streaming: _builtins.bool
     """Whether deltas are sent for the call. Set by the server."""
+    requested_provider: _builtins.str
+    """Provider that was requested. Set by the server if it differs from `provider`."""
+    requested_model: _builtins.str
+    """Model that was requested. Set by the server if it differs from `model`."""
     def __init__(
         self,
         *,
@@ -1092,10 +1118,12 @@ class LlmCallStarted(_message.Message):
         attempt: _builtins.int = ...,
         step: _builtins.int = ...,
         streaming: _builtins.bool = ...,
+        requested_provider: _builtins.str = ...,
+        requested_model: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempt", b"attempt", "call_id", b"call_id", "model", b"model", "provider", b"provider", "step", b"step", "streaming", b"streaming"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempt", b"attempt", "call_id", b"call_id", "model", b"model", "provider", b"provider", "requested_model", b"requested_model", "requested_provider", b"requested_provider", "step", b"step", "streaming", b"streaming"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1117,6 +1145,7 @@ class LlmCallCompleted(_message.Message):
     METRICS_JSON_FIELD_NUMBER: _builtins.int
     TOOL_CALLS_FIELD_NUMBER: _builtins.int
     FINISH_REASON_FIELD_NUMBER: _builtins.int
+    RESPONSE_MODEL_FIELD_NUMBER: _builtins.int
     call_id: _builtins.str
     """The call. Set by the server."""
     provider: _builtins.str
@@ -1131,6 +1160,8 @@ class LlmCallCompleted(_message.Message):
     """Further metrics, a JSON object. Set by the server. Empty means none."""
     finish_reason: _builtins.str
     """Finish reason of the model: `stop`, `tool_calls`, `length`, `content_filter`, ... Set by the server. Empty means unknown."""
+    response_model: _builtins.str
+    """Model that the response names. Set by the server if it differs from `model`."""
     @_builtins.property
     def usage(self) -> _usage_pb2.Usage:
         """Known tokens and costs of the call. Set by the server. Unset means unknown. A number of tokens that the provider did not report
@@ -1158,10 +1189,11 @@ class LlmCallCompleted(_message.Message):
         metrics_json: _builtins.str = ...,
         tool_calls: _abc.Iterable[_part_pb2.ToolCall] | None = ...,
         finish_reason: _builtins.str = ...,
+        response_model: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["duration", b"duration", "usage", b"usage"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["call_id", b"call_id", "duration", b"duration", "finish_reason", b"finish_reason", "metrics_json", b"metrics_json", "model", b"model", "provider", b"provider", "step", b"step", "text", b"text", "tool_calls", b"tool_calls", "usage", b"usage"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["call_id", b"call_id", "duration", b"duration", "finish_reason", b"finish_reason", "metrics_json", b"metrics_json", "model", b"model", "provider", b"provider", "response_model", b"response_model", "step", b"step", "text", b"text", "tool_calls", b"tool_calls", "usage", b"usage"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1604,3 +1636,71 @@ class TaskUnlinked(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___TaskUnlinked: _TypeAlias = TaskUnlinked  # noqa: Y015
+
+@_typing.final
+class TaskQueued(_message.Message):
+    """TaskQueued tells that all slots of the agent are in use, so that the run of the task waits for one. Type `task.queued`. The wait
+    ends when the run begins.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SLOTS_FIELD_NUMBER: _builtins.int
+    WAITING_FIELD_NUMBER: _builtins.int
+    slots: _builtins.int
+    """Number of slots: of runs that can work at the same time. Set by the server."""
+    waiting: _builtins.int
+    """Number of runs that waited before this one. Set by the server."""
+    def __init__(
+        self,
+        *,
+        slots: _builtins.int = ...,
+        waiting: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["slots", b"slots", "waiting", b"waiting"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___TaskQueued: _TypeAlias = TaskQueued  # noqa: Y015
+
+@_typing.final
+class PeerTaskLinked(_message.Message):
+    """PeerTaskLinked has the ids of a delegated task at the peer that works on it. Type `action.peer_task`. The event's `action_id` is
+    the action that delegated it.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    AGENT_NAME_FIELD_NUMBER: _builtins.int
+    URL_FIELD_NUMBER: _builtins.int
+    PROTOCOL_FIELD_NUMBER: _builtins.int
+    TASK_ID_FIELD_NUMBER: _builtins.int
+    CONTEXT_ID_FIELD_NUMBER: _builtins.int
+    agent_name: _builtins.str
+    """Name of the peer. Set by the server. Empty means unknown."""
+    url: _builtins.str
+    """URL of the peer, without credentials. Set by the server. Empty means unknown."""
+    protocol: _builtins.str
+    """Protocol between them: `plgrpc`, `a2a` or `protolink`. Set by the server."""
+    task_id: _builtins.str
+    """Id of the task at the peer. Set by the server."""
+    context_id: _builtins.str
+    """Session of the task at the peer; with A2A its `contextId`. Set by the server. Empty means unknown."""
+    def __init__(
+        self,
+        *,
+        agent_name: _builtins.str = ...,
+        url: _builtins.str = ...,
+        protocol: _builtins.str = ...,
+        task_id: _builtins.str = ...,
+        context_id: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["agent_name", b"agent_name", "context_id", b"context_id", "protocol", b"protocol", "task_id", b"task_id", "url", b"url"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PeerTaskLinked: _TypeAlias = PeerTaskLinked  # noqa: Y015

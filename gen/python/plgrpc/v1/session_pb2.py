@@ -26,7 +26,7 @@ from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__
 from plgrpc.v1 import task_pb2 as plgrpc_dot_v1_dot_task__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x17plgrpc/v1/session.proto\x12\tplgrpc.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x14plgrpc/v1/task.proto\"\xa6\x02\n\x07Session\x12\x12\n\nsession_id\x18\x01 \x01(\t\x12\r\n\x05title\x18\x02 \x01(\t\x12\x15\n\rmetadata_json\x18\x03 \x01(\t\x12\x10\n\x08\x61rchived\x18\x04 \x01(\x08\x12\x10\n\x08position\x18\x05 \x01(\x03\x12/\n\x0b\x63reate_time\x18\x06 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12/\n\x0bupdate_time\x18\x07 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\"\n\x07threads\x18\x08 \x03(\x0b\x32\x11.plgrpc.v1.Thread\x12#\n\nopen_turns\x18\t \x03(\x0b\x32\x0f.plgrpc.v1.Turn\x12\x12\n\nturn_count\x18\n \x01(\x03\"\xa1\x01\n\x06Thread\x12\x11\n\tthread_id\x18\x01 \x01(\t\x12\r\n\x05title\x18\x02 \x01(\t\x12/\n\x0b\x63reate_time\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x16\n\x0e\x66rom_thread_id\x18\x04 \x01(\t\x12\x14\n\x0c\x66rom_turn_id\x18\x05 \x01(\t\x12\x16\n\x0erollback_count\x18\x06 \x01(\x05\"\xdc\x02\n\x04Turn\x12\x0f\n\x07turn_id\x18\x01 \x01(\t\x12\x11\n\tthread_id\x18\x02 \x01(\t\x12\x0f\n\x07task_id\x18\x03 \x01(\t\x12\x16\n\x0e\x61\x66ter_sequence\x18\x04 \x01(\x03\x12#\n\x05state\x18\x05 \x01(\x0e\x32\x14.plgrpc.v1.TurnState\x12$\n\x06result\x18\x06 \x01(\x0e\x32\x14.plgrpc.v1.TaskState\x12\x0e\n\x06reason\x18\x07 \x01(\t\x12\x10\n\x08position\x18\x08 \x01(\x03\x12/\n\x0b\x63reate_time\x18\t \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12,\n\x08\x65nd_time\x18\n \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12&\n\twhen_busy\x18\x0b \x01(\x0e\x32\x13.plgrpc.v1.WhenBusy\x12\x13\n\x0brolled_back\x18\x0c \x01(\x08\"\x97\x04\n\x0cSessionEvent\x12\x10\n\x08position\x18\x01 \x01(\x03\x12/\n\x0b\x63reate_time\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12,\n\x07\x63reated\x18\x10 \x01(\x0b\x32\x19.plgrpc.v1.SessionCreatedH\x00\x12,\n\x07updated\x18\x11 \x01(\x0b\x32\x19.plgrpc.v1.SessionUpdatedH\x00\x12\x32\n\x0ethread_started\x18\x12 \x01(\x0b\x32\x18.plgrpc.v1.ThreadStartedH\x00\x12\x32\n\x0eturn_submitted\x18\x13 \x01(\x0b\x32\x18.plgrpc.v1.TurnSubmittedH\x00\x12\x30\n\rturn_promoted\x18\x14 \x01(\x0b\x32\x17.plgrpc.v1.TurnPromotedH\x00\x12.\n\x0cturn_started\x18\x15 \x01(\x0b\x32\x16.plgrpc.v1.TurnStartedH\x00\x12*\n\nturn_ended\x18\x16 \x01(\x0b\x32\x14.plgrpc.v1.TurnEndedH\x00\x12\x39\n\x12thread_rolled_back\x18\x17 \x01(\x0b\x32\x1b.plgrpc.v1.ThreadRolledBackH\x00\x12,\n\x0bturn_merged\x18\x18 \x01(\x0b\x32\x15.plgrpc.v1.TurnMergedH\x00\x42\t\n\x07payload\"6\n\x0eSessionCreated\x12\r\n\x05title\x18\x01 \x01(\t\x12\x15\n\rmetadata_json\x18\x02 \x01(\t\"H\n\x0eSessionUpdated\x12\r\n\x05title\x18\x01 \x01(\t\x12\x15\n\rmetadata_json\x18\x02 \x01(\t\x12\x10\n\x08\x61rchived\x18\x03 \x01(\x08\"_\n\rThreadStarted\x12\x11\n\tthread_id\x18\x01 \x01(\t\x12\r\n\x05title\x18\x02 \x01(\t\x12\x16\n\x0e\x66rom_thread_id\x18\x03 \x01(\t\x12\x14\n\x0c\x66rom_turn_id\x18\x04 \x01(\t\"\xa3\x01\n\rTurnSubmitted\x12\x0f\n\x07turn_id\x18\x01 \x01(\t\x12\x11\n\tthread_id\x18\x02 \x01(\t\x12\x0f\n\x07task_id\x18\x03 \x01(\t\x12\x16\n\x0e\x61\x66ter_sequence\x18\x04 \x01(\x03\x12\x0e\n\x06queued\x18\x05 \x01(\x08\x12&\n\twhen_busy\x18\x06 \x01(\x0e\x32\x13.plgrpc.v1.WhenBusy\x12\r\n\x05\x66irst\x18\x07 \x01(\x08\"\x1f\n\x0cTurnPromoted\x12\x0f\n\x07turn_id\x18\x01 \x01(\t\"\x1e\n\x0bTurnStarted\x12\x0f\n\x07turn_id\x18\x01 \x01(\t\"R\n\tTurnEnded\x12\x0f\n\x07turn_id\x18\x01 \x01(\t\x12$\n\x06result\x18\x02 \x01(\x0e\x32\x14.plgrpc.v1.TaskState\x12\x0e\n\x06reason\x18\x03 \x01(\t\"F\n\x10ThreadRolledBack\x12\x11\n\tthread_id\x18\x01 \x01(\t\x12\x0f\n\x07turn_id\x18\x02 \x01(\t\x12\x0e\n\x06reason\x18\x03 \x01(\t\"3\n\nTurnMerged\x12\x0f\n\x07turn_id\x18\x01 \x01(\t\x12\x14\n\x0cinto_turn_id\x18\x02 \x01(\t*k\n\tTurnState\x12\x1a\n\x16TURN_STATE_UNSPECIFIED\x10\x00\x12\x15\n\x11TURN_STATE_QUEUED\x10\x01\x12\x15\n\x11TURN_STATE_ACTIVE\x10\x02\x12\x14\n\x10TURN_STATE_ENDED\x10\x03*\xad\x01\n\x08WhenBusy\x12\x19\n\x15WHEN_BUSY_UNSPECIFIED\x10\x00\x12\x15\n\x11WHEN_BUSY_ENQUEUE\x10\x01\x12\x14\n\x10WHEN_BUSY_REJECT\x10\x02\x12\x17\n\x13WHEN_BUSY_INTERRUPT\x10\x03\x12\x13\n\x0fWHEN_BUSY_START\x10\x04\x12\x16\n\x12WHEN_BUSY_ROLLBACK\x10\x05\x12\x13\n\x0fWHEN_BUSY_MERGE\x10\x06\x42\x63\n\x1bio.github.protolink_grpc.v1P\x01ZBgithub.com/protolink-grpc/protolink-grpc/gen/go/plgrpc/v1;plgrpcv1b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x17plgrpc/v1/session.proto\x12\tplgrpc.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x14plgrpc/v1/task.proto\"\xa6\x02\n\x07Session\x12\x12\n\nsession_id\x18\x01 \x01(\t\x12\r\n\x05title\x18\x02 \x01(\t\x12\x15\n\rmetadata_json\x18\x03 \x01(\t\x12\x10\n\x08\x61rchived\x18\x04 \x01(\x08\x12\x10\n\x08position\x18\x05 \x01(\x03\x12/\n\x0b\x63reate_time\x18\x06 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12/\n\x0bupdate_time\x18\x07 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\"\n\x07threads\x18\x08 \x03(\x0b\x32\x11.plgrpc.v1.Thread\x12#\n\nopen_turns\x18\t \x03(\x0b\x32\x0f.plgrpc.v1.Turn\x12\x12\n\nturn_count\x18\n \x01(\x03\"\xa1\x01\n\x06Thread\x12\x11\n\tthread_id\x18\x01 \x01(\t\x12\r\n\x05title\x18\x02 \x01(\t\x12/\n\x0b\x63reate_time\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x16\n\x0e\x66rom_thread_id\x18\x04 \x01(\t\x12\x14\n\x0c\x66rom_turn_id\x18\x05 \x01(\t\x12\x16\n\x0erollback_count\x18\x06 \x01(\x05\"\xdc\x02\n\x04Turn\x12\x0f\n\x07turn_id\x18\x01 \x01(\t\x12\x11\n\tthread_id\x18\x02 \x01(\t\x12\x0f\n\x07task_id\x18\x03 \x01(\t\x12\x16\n\x0e\x61\x66ter_sequence\x18\x04 \x01(\x03\x12#\n\x05state\x18\x05 \x01(\x0e\x32\x14.plgrpc.v1.TurnState\x12$\n\x06result\x18\x06 \x01(\x0e\x32\x14.plgrpc.v1.TaskState\x12\x0e\n\x06reason\x18\x07 \x01(\t\x12\x10\n\x08position\x18\x08 \x01(\x03\x12/\n\x0b\x63reate_time\x18\t \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12,\n\x08\x65nd_time\x18\n \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12&\n\twhen_busy\x18\x0b \x01(\x0e\x32\x13.plgrpc.v1.WhenBusy\x12\x13\n\x0brolled_back\x18\x0c \x01(\x08\"\x97\x04\n\x0cSessionEvent\x12\x10\n\x08position\x18\x01 \x01(\x03\x12/\n\x0b\x63reate_time\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12,\n\x07\x63reated\x18\x10 \x01(\x0b\x32\x19.plgrpc.v1.SessionCreatedH\x00\x12,\n\x07updated\x18\x11 \x01(\x0b\x32\x19.plgrpc.v1.SessionUpdatedH\x00\x12\x32\n\x0ethread_started\x18\x12 \x01(\x0b\x32\x18.plgrpc.v1.ThreadStartedH\x00\x12\x32\n\x0eturn_submitted\x18\x13 \x01(\x0b\x32\x18.plgrpc.v1.TurnSubmittedH\x00\x12\x30\n\rturn_promoted\x18\x14 \x01(\x0b\x32\x17.plgrpc.v1.TurnPromotedH\x00\x12.\n\x0cturn_started\x18\x15 \x01(\x0b\x32\x16.plgrpc.v1.TurnStartedH\x00\x12*\n\nturn_ended\x18\x16 \x01(\x0b\x32\x14.plgrpc.v1.TurnEndedH\x00\x12\x39\n\x12thread_rolled_back\x18\x17 \x01(\x0b\x32\x1b.plgrpc.v1.ThreadRolledBackH\x00\x12,\n\x0bturn_merged\x18\x18 \x01(\x0b\x32\x15.plgrpc.v1.TurnMergedH\x00\x42\t\n\x07payload\"J\n\x0eSessionCreated\x12\r\n\x05title\x18\x01 \x01(\t\x12\x15\n\rmetadata_json\x18\x02 \x01(\t\x12\x12\n\nruntime_id\x18\x03 \x01(\t\"H\n\x0eSessionUpdated\x12\r\n\x05title\x18\x01 \x01(\t\x12\x15\n\rmetadata_json\x18\x02 \x01(\t\x12\x10\n\x08\x61rchived\x18\x03 \x01(\x08\"_\n\rThreadStarted\x12\x11\n\tthread_id\x18\x01 \x01(\t\x12\r\n\x05title\x18\x02 \x01(\t\x12\x16\n\x0e\x66rom_thread_id\x18\x03 \x01(\t\x12\x14\n\x0c\x66rom_turn_id\x18\x04 \x01(\t\"\xa3\x01\n\rTurnSubmitted\x12\x0f\n\x07turn_id\x18\x01 \x01(\t\x12\x11\n\tthread_id\x18\x02 \x01(\t\x12\x0f\n\x07task_id\x18\x03 \x01(\t\x12\x16\n\x0e\x61\x66ter_sequence\x18\x04 \x01(\x03\x12\x0e\n\x06queued\x18\x05 \x01(\x08\x12&\n\twhen_busy\x18\x06 \x01(\x0e\x32\x13.plgrpc.v1.WhenBusy\x12\r\n\x05\x66irst\x18\x07 \x01(\x08\"\x1f\n\x0cTurnPromoted\x12\x0f\n\x07turn_id\x18\x01 \x01(\t\"\x1e\n\x0bTurnStarted\x12\x0f\n\x07turn_id\x18\x01 \x01(\t\"R\n\tTurnEnded\x12\x0f\n\x07turn_id\x18\x01 \x01(\t\x12$\n\x06result\x18\x02 \x01(\x0e\x32\x14.plgrpc.v1.TaskState\x12\x0e\n\x06reason\x18\x03 \x01(\t\"F\n\x10ThreadRolledBack\x12\x11\n\tthread_id\x18\x01 \x01(\t\x12\x0f\n\x07turn_id\x18\x02 \x01(\t\x12\x0e\n\x06reason\x18\x03 \x01(\t\"3\n\nTurnMerged\x12\x0f\n\x07turn_id\x18\x01 \x01(\t\x12\x14\n\x0cinto_turn_id\x18\x02 \x01(\t*k\n\tTurnState\x12\x1a\n\x16TURN_STATE_UNSPECIFIED\x10\x00\x12\x15\n\x11TURN_STATE_QUEUED\x10\x01\x12\x15\n\x11TURN_STATE_ACTIVE\x10\x02\x12\x14\n\x10TURN_STATE_ENDED\x10\x03*\xad\x01\n\x08WhenBusy\x12\x19\n\x15WHEN_BUSY_UNSPECIFIED\x10\x00\x12\x15\n\x11WHEN_BUSY_ENQUEUE\x10\x01\x12\x14\n\x10WHEN_BUSY_REJECT\x10\x02\x12\x17\n\x13WHEN_BUSY_INTERRUPT\x10\x03\x12\x13\n\x0fWHEN_BUSY_START\x10\x04\x12\x16\n\x12WHEN_BUSY_ROLLBACK\x10\x05\x12\x13\n\x0fWHEN_BUSY_MERGE\x10\x06\x42\x63\n\x1bio.github.protolink_grpc.v1P\x01ZBgithub.com/protolink-grpc/protolink-grpc/gen/go/plgrpc/v1;plgrpcv1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -34,10 +34,10 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'plgrpc.v1.session_pb2', _gl
 if not _descriptor._USE_C_DESCRIPTORS:
   _globals['DESCRIPTOR']._loaded_options = None
   _globals['DESCRIPTOR']._serialized_options = b'\n\033io.github.protolink_grpc.v1P\001ZBgithub.com/protolink-grpc/protolink-grpc/gen/go/plgrpc/v1;plgrpcv1'
-  _globals['_TURNSTATE']._serialized_start=2110
-  _globals['_TURNSTATE']._serialized_end=2217
-  _globals['_WHENBUSY']._serialized_start=2220
-  _globals['_WHENBUSY']._serialized_end=2393
+  _globals['_TURNSTATE']._serialized_start=2130
+  _globals['_TURNSTATE']._serialized_end=2237
+  _globals['_WHENBUSY']._serialized_start=2240
+  _globals['_WHENBUSY']._serialized_end=2413
   _globals['_SESSION']._serialized_start=94
   _globals['_SESSION']._serialized_end=388
   _globals['_THREAD']._serialized_start=391
@@ -47,21 +47,21 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_SESSIONEVENT']._serialized_start=906
   _globals['_SESSIONEVENT']._serialized_end=1441
   _globals['_SESSIONCREATED']._serialized_start=1443
-  _globals['_SESSIONCREATED']._serialized_end=1497
-  _globals['_SESSIONUPDATED']._serialized_start=1499
-  _globals['_SESSIONUPDATED']._serialized_end=1571
-  _globals['_THREADSTARTED']._serialized_start=1573
-  _globals['_THREADSTARTED']._serialized_end=1668
-  _globals['_TURNSUBMITTED']._serialized_start=1671
-  _globals['_TURNSUBMITTED']._serialized_end=1834
-  _globals['_TURNPROMOTED']._serialized_start=1836
-  _globals['_TURNPROMOTED']._serialized_end=1867
-  _globals['_TURNSTARTED']._serialized_start=1869
-  _globals['_TURNSTARTED']._serialized_end=1899
-  _globals['_TURNENDED']._serialized_start=1901
-  _globals['_TURNENDED']._serialized_end=1983
-  _globals['_THREADROLLEDBACK']._serialized_start=1985
-  _globals['_THREADROLLEDBACK']._serialized_end=2055
-  _globals['_TURNMERGED']._serialized_start=2057
-  _globals['_TURNMERGED']._serialized_end=2108
+  _globals['_SESSIONCREATED']._serialized_end=1517
+  _globals['_SESSIONUPDATED']._serialized_start=1519
+  _globals['_SESSIONUPDATED']._serialized_end=1591
+  _globals['_THREADSTARTED']._serialized_start=1593
+  _globals['_THREADSTARTED']._serialized_end=1688
+  _globals['_TURNSUBMITTED']._serialized_start=1691
+  _globals['_TURNSUBMITTED']._serialized_end=1854
+  _globals['_TURNPROMOTED']._serialized_start=1856
+  _globals['_TURNPROMOTED']._serialized_end=1887
+  _globals['_TURNSTARTED']._serialized_start=1889
+  _globals['_TURNSTARTED']._serialized_end=1919
+  _globals['_TURNENDED']._serialized_start=1921
+  _globals['_TURNENDED']._serialized_end=2003
+  _globals['_THREADROLLEDBACK']._serialized_start=2005
+  _globals['_THREADROLLEDBACK']._serialized_end=2075
+  _globals['_TURNMERGED']._serialized_start=2077
+  _globals['_TURNMERGED']._serialized_end=2128
 # @@protoc_insertion_point(module_scope)

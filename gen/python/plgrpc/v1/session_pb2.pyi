@@ -370,19 +370,23 @@ class SessionCreated(_message.Message):
 
     TITLE_FIELD_NUMBER: _builtins.int
     METADATA_JSON_FIELD_NUMBER: _builtins.int
+    RUNTIME_ID_FIELD_NUMBER: _builtins.int
     title: _builtins.str
     """As in Session."""
     metadata_json: _builtins.str
     """As in Session."""
+    runtime_id: _builtins.str
+    """Installation that has the log, as in TaskSubmitted."""
     def __init__(
         self,
         *,
         title: _builtins.str = ...,
         metadata_json: _builtins.str = ...,
+        runtime_id: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["metadata_json", b"metadata_json", "title", b"title"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["metadata_json", b"metadata_json", "runtime_id", b"runtime_id", "title", b"title"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -302,6 +302,7 @@ class TaskSnapshot(_message.Message):
     DELIVERY_FIELD_NUMBER: _builtins.int
     EXTERNAL_FIELD_NUMBER: _builtins.int
     GAPS_FIELD_NUMBER: _builtins.int
+    DELIVERY_ERROR_FIELD_NUMBER: _builtins.int
     task_id: _builtins.str
     """The task."""
     sequence: _builtins.int
@@ -338,6 +339,8 @@ class TaskSnapshot(_message.Message):
     """Delivery of its events to webhooks."""
     external: _builtins.bool
     """Whether the work is done outside of the agent."""
+    delivery_error: _builtins.str
+    """Why a delivery failed and is not repeated. Empty unless `delivery` is DELIVERY_STATE_FAILED."""
     @_builtins.property
     def description(self) -> _task_control_pb2.TaskDescription:
         """Description. Unset means that none was set."""
@@ -419,10 +422,11 @@ class TaskSnapshot(_message.Message):
         delivery: Global___DeliveryState.ValueType = ...,
         external: _builtins.bool = ...,
         gaps: _abc.Iterable[Global___Gap] | None = ...,
+        delivery_error: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["create_time", b"create_time", "description", b"description", "end_time", b"end_time", "failure", b"failure", "progress", b"progress", "start_time", b"start_time", "update_time", b"update_time", "usage", b"usage"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["agent_name", b"agent_name", "artifact_count", b"artifact_count", "attempt_count", b"attempt_count", "attempts", b"attempts", "cancel_reason", b"cancel_reason", "create_time", b"create_time", "delivery", b"delivery", "description", b"description", "end_time", b"end_time", "external", b"external", "failure", b"failure", "gaps", b"gaps", "links", b"links", "message_count", b"message_count", "metadata_json", b"metadata_json", "owner", b"owner", "pending_approvals", b"pending_approvals", "progress", b"progress", "retry_count", b"retry_count", "run_id", b"run_id", "sequence", b"sequence", "session_id", b"session_id", "start_time", b"start_time", "state", b"state", "status", b"status", "status_reason", b"status_reason", "task_id", b"task_id", "thread_id", b"thread_id", "update_time", b"update_time", "usage", b"usage"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["agent_name", b"agent_name", "artifact_count", b"artifact_count", "attempt_count", b"attempt_count", "attempts", b"attempts", "cancel_reason", b"cancel_reason", "create_time", b"create_time", "delivery", b"delivery", "delivery_error", b"delivery_error", "description", b"description", "end_time", b"end_time", "external", b"external", "failure", b"failure", "gaps", b"gaps", "links", b"links", "message_count", b"message_count", "metadata_json", b"metadata_json", "owner", b"owner", "pending_approvals", b"pending_approvals", "progress", b"progress", "retry_count", b"retry_count", "run_id", b"run_id", "sequence", b"sequence", "session_id", b"session_id", "start_time", b"start_time", "state", b"state", "status", b"status", "status_reason", b"status_reason", "task_id", b"task_id", "thread_id", b"thread_id", "update_time", b"update_time", "usage", b"usage"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -26,7 +26,7 @@ from google.protobuf import duration_pb2 as google_dot_protobuf_dot_duration__pb
 from plgrpc.v1 import policy_pb2 as plgrpc_dot_v1_dot_policy__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x14plgrpc/v1/tool.proto\x12\tplgrpc.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x16plgrpc/v1/policy.proto\"\xe4\x02\n\x04Tool\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\r\n\x05title\x18\x02 \x01(\t\x12\x13\n\x0b\x64\x65scription\x18\x03 \x01(\t\x12\x19\n\x11input_schema_json\x18\x04 \x01(\t\x12\x1a\n\x12output_schema_json\x18\x05 \x01(\t\x12\x14\n\x0crequest_type\x18\x06 \x01(\t\x12\x15\n\rresponse_type\x18\x07 \x01(\t\x12\x11\n\tread_only\x18\x08 \x01(\x08\x12\x12\n\nidempotent\x18\t \x01(\x08\x12\x13\n\x0b\x64\x65structive\x18\n \x01(\x08\x12\x11\n\tstreaming\x18\x0b \x01(\x08\x12\x14\n\x0c\x63\x61pabilities\x18\x0c \x03(\t\x12\'\n\x06\x65\x66\x66\x65\x63t\x18\r \x01(\x0e\x32\x17.plgrpc.v1.PolicyEffect\x12*\n\x07timeout\x18\x0e \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x0c\n\x04tags\x18\x0f \x03(\tBc\n\x1bio.github.protolink_grpc.v1P\x01ZBgithub.com/protolink-grpc/protolink-grpc/gen/go/plgrpc/v1;plgrpcv1b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x14plgrpc/v1/tool.proto\x12\tplgrpc.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x16plgrpc/v1/policy.proto\"\xe4\x02\n\x04Tool\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\r\n\x05title\x18\x02 \x01(\t\x12\x13\n\x0b\x64\x65scription\x18\x03 \x01(\t\x12\x19\n\x11input_schema_json\x18\x04 \x01(\t\x12\x1a\n\x12output_schema_json\x18\x05 \x01(\t\x12\x14\n\x0crequest_type\x18\x06 \x01(\t\x12\x15\n\rresponse_type\x18\x07 \x01(\t\x12\x11\n\tread_only\x18\x08 \x01(\x08\x12\x12\n\nidempotent\x18\t \x01(\x08\x12\x13\n\x0b\x64\x65structive\x18\n \x01(\x08\x12\x11\n\tstreaming\x18\x0b \x01(\x08\x12\x14\n\x0c\x63\x61pabilities\x18\x0c \x03(\t\x12\'\n\x06\x65\x66\x66\x65\x63t\x18\r \x01(\x0e\x32\x17.plgrpc.v1.PolicyEffect\x12*\n\x07timeout\x18\x0e \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x0c\n\x04tags\x18\x0f \x03(\t\"5\n\x0cOfferedTools\x12%\n\x05tools\x18\x01 \x03(\x0b\x32\x16.plgrpc.v1.OfferedTool\"\x97\x01\n\x0bOfferedTool\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x15\n\rruntime_owner\x18\x02 \x01(\t\x12\x11\n\tread_only\x18\x03 \x01(\x08\x12\x12\n\nidempotent\x18\x04 \x01(\x08\x12\x13\n\x0b\x64\x65structive\x18\x05 \x01(\x08\x12\'\n\x06\x65\x66\x66\x65\x63t\x18\x06 \x01(\x0e\x32\x17.plgrpc.v1.PolicyEffectBc\n\x1bio.github.protolink_grpc.v1P\x01ZBgithub.com/protolink-grpc/protolink-grpc/gen/go/plgrpc/v1;plgrpcv1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -36,4 +36,8 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['DESCRIPTOR']._serialized_options = b'\n\033io.github.protolink_grpc.v1P\001ZBgithub.com/protolink-grpc/protolink-grpc/gen/go/plgrpc/v1;plgrpcv1'
   _globals['_TOOL']._serialized_start=92
   _globals['_TOOL']._serialized_end=448
+  _globals['_OFFEREDTOOLS']._serialized_start=450
+  _globals['_OFFEREDTOOLS']._serialized_end=503
+  _globals['_OFFEREDTOOL']._serialized_start=506
+  _globals['_OFFEREDTOOL']._serialized_end=657
 # @@protoc_insertion_point(module_scope)

@@ -108,3 +108,69 @@ class Tool(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___Tool: _TypeAlias = Tool  # noqa: Y015
+
+@_typing.final
+class OfferedTools(_message.Message):
+    """OfferedTools are the tools that are offered to a model."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TOOLS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def tools(self) -> _containers.RepeatedCompositeFieldContainer[Global___OfferedTool]:
+        """The tools, in the order of the prompt. Empty means none."""
+
+    def __init__(
+        self,
+        *,
+        tools: _abc.Iterable[Global___OfferedTool] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["tools", b"tools"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___OfferedTools: _TypeAlias = OfferedTools  # noqa: Y015
+
+@_typing.final
+class OfferedTool(_message.Message):
+    """OfferedTool is a tool or a peer that is offered to a model, with the facts that decide what happens to a call of it."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NAME_FIELD_NUMBER: _builtins.int
+    RUNTIME_OWNER_FIELD_NUMBER: _builtins.int
+    READ_ONLY_FIELD_NUMBER: _builtins.int
+    IDEMPOTENT_FIELD_NUMBER: _builtins.int
+    DESTRUCTIVE_FIELD_NUMBER: _builtins.int
+    EFFECT_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
+    """Name that the model calls."""
+    runtime_owner: _builtins.str
+    """Where it runs: `local`, `mcp:NAME` for a tool of an MCP server, or `agent:NAME` for a peer."""
+    read_only: _builtins.bool
+    """As in Tool."""
+    idempotent: _builtins.bool
+    """As in Tool."""
+    destructive: _builtins.bool
+    """As in Tool."""
+    effect: _policy_pb2.PolicyEffect.ValueType
+    """Effect of policy and context on calls in this run, for all arguments. Unspecified means that it is decided at each call."""
+    def __init__(
+        self,
+        *,
+        name: _builtins.str = ...,
+        runtime_owner: _builtins.str = ...,
+        read_only: _builtins.bool = ...,
+        idempotent: _builtins.bool = ...,
+        destructive: _builtins.bool = ...,
+        effect: _policy_pb2.PolicyEffect.ValueType = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["destructive", b"destructive", "effect", b"effect", "idempotent", b"idempotent", "name", b"name", "read_only", b"read_only", "runtime_owner", b"runtime_owner"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___OfferedTool: _TypeAlias = OfferedTool  # noqa: Y015

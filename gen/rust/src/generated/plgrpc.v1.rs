@@ -406,6 +406,22 @@ pub struct ContextItem {
     #[prost(string, tag="4")]
     pub metadata_json: ::prost::alloc::string::String,
 }
+/// OmittedContext is something that a prompt leaves out.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct OmittedContext {
+    /// Kind: `message`, `tool_result`, `artifact`, `file`, `state`, ... Set by the server.
+    #[prost(string, tag="1")]
+    pub kind: ::prost::alloc::string::String,
+    /// Its id: of a message, a tool call, an artifact, or a name. Set by the server. Empty means that it has none.
+    #[prost(string, tag="2")]
+    pub r#ref: ::prost::alloc::string::String,
+    /// Why: `context_window`, `too_large`, `unsupported`, ... Set by the server.
+    #[prost(string, tag="3")]
+    pub reason: ::prost::alloc::string::String,
+    /// Estimated tokens that are left out. Set by the server. Unset means unknown.
+    #[prost(int64, optional, tag="4")]
+    pub tokens: ::core::option::Option<i64>,
+}
 /// ContextManifest estimates the prompt of the next model call.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct ContextManifest {
@@ -454,6 +470,12 @@ pub struct ContextManifest {
     /// Time of the estimate, UTC, microseconds. Set by the server.
     #[prost(message, optional, tag="15")]
     pub create_time: ::core::option::Option<::prost_types::Timestamp>,
+    /// What the prompt leaves out, oldest first, at most 100. Set by the server.
+    #[prost(message, repeated, tag="16")]
+    pub omitted: ::prost::alloc::vec::Vec<OmittedContext>,
+    /// Number of all things that the prompt leaves out. Set by the server.
+    #[prost(int32, tag="17")]
+    pub omitted_count: i32,
 }
 /// CompactionStrategy selects how a conversation is shortened. Open, as TaskState: an unknown strategy in a record is shown; in a
 /// request the server rejects it.
@@ -1083,8 +1105,8 @@ pub struct RunAction {
     #[prost(string, tag="11")]
     pub call_id: ::prost::alloc::string::String,
 }
-/// PolicyDecision is the decision of a policy about one action.
-/// Next free number: 9.
+/// PolicyDecision is the decision of a policy about one action, and about no other one.
+/// Next free number: 10.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct PolicyDecision {
     /// Effect on the action. Set by the policy.
@@ -1112,6 +1134,10 @@ pub struct PolicyDecision {
     /// What the decision is based on. Set by the server.
     #[prost(enumeration="PolicySource", repeated, tag="8")]
     pub sources: ::prost::alloc::vec::Vec<i32>,
+    /// Rule that has this effect, as it is written in the policy or the context: a capability such as `records.write`, a namespace such
+    /// as `records.*`, `*`, or `default`. Set by the policy. Empty means that no single rule decided.
+    #[prost(string, tag="9")]
+    pub rule: ::prost::alloc::string::String,
 }
 /// AgentCard describes one agent. Fields that a reader does not know are ignored.
 ///
@@ -1736,6 +1762,88 @@ impl LinkKind {
         }
     }
 }
+/// Tool is a function of an agent that callers run by its name. All fields are set by the agent.
+///
+/// `read_only`, `idempotent` and `destructive` are unverified claims of the tool's author. Use them for display only, not to decide
+/// whether a call is allowed.
+/// Next free number: 16.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Tool {
+    /// Name, unique among the tools of the agent. 1 to 128 bytes. Required.
+    #[prost(string, tag="1")]
+    pub name: ::prost::alloc::string::String,
+    /// Name for people. Empty means `name`.
+    #[prost(string, tag="2")]
+    pub title: ::prost::alloc::string::String,
+    /// Description of the tool.
+    #[prost(string, tag="3")]
+    pub description: ::prost::alloc::string::String,
+    /// JSON Schema of its arguments, a JSON object. Empty means none stated.
+    #[prost(string, tag="4")]
+    pub input_schema_json: ::prost::alloc::string::String,
+    /// JSON Schema of its result, a JSON object. Empty means none stated.
+    #[prost(string, tag="5")]
+    pub output_schema_json: ::prost::alloc::string::String,
+    /// Full name of the protobuf message of the arguments, for instance `acme.calculator.v1.AddRequest`. Empty means JSON.
+    #[prost(string, tag="6")]
+    pub request_type: ::prost::alloc::string::String,
+    /// Full name of the protobuf message of the result. Empty means JSON.
+    #[prost(string, tag="7")]
+    pub response_type: ::prost::alloc::string::String,
+    /// Whether a call is free of changes. False also means unknown.
+    #[prost(bool, tag="8")]
+    pub read_only: bool,
+    /// Whether repeating the same call has no further effect. False also means unknown.
+    #[prost(bool, tag="9")]
+    pub idempotent: bool,
+    /// Whether a call may delete or overwrite something. False also means unknown.
+    #[prost(bool, tag="10")]
+    pub destructive: bool,
+    /// Whether the tool reports output while it runs. False also means unknown.
+    #[prost(bool, tag="11")]
+    pub streaming: bool,
+    /// Capabilities that a call needs, for instance `calendar.write`; sorted.
+    #[prost(string, repeated, tag="12")]
+    pub capabilities: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// Effect of the agent's policy on calls by this caller, for all arguments. Unspecified means that the policy decides at each call.
+    #[prost(enumeration="PolicyEffect", tag="13")]
+    pub effect: i32,
+    /// Timeout of a call, including its time in the queue. Unset means not stated.
+    #[prost(message, optional, tag="14")]
+    pub timeout: ::core::option::Option<::prost_types::Duration>,
+    /// Search tags.
+    #[prost(string, repeated, tag="15")]
+    pub tags: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+}
+/// OfferedTools are the tools that are offered to a model.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct OfferedTools {
+    /// The tools, in the order of the prompt. Empty means none.
+    #[prost(message, repeated, tag="1")]
+    pub tools: ::prost::alloc::vec::Vec<OfferedTool>,
+}
+/// OfferedTool is a tool or a peer that is offered to a model, with the facts that decide what happens to a call of it.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct OfferedTool {
+    /// Name that the model calls.
+    #[prost(string, tag="1")]
+    pub name: ::prost::alloc::string::String,
+    /// Where it runs: `local`, `mcp:NAME` for a tool of an MCP server, or `agent:NAME` for a peer.
+    #[prost(string, tag="2")]
+    pub runtime_owner: ::prost::alloc::string::String,
+    /// As in Tool.
+    #[prost(bool, tag="3")]
+    pub read_only: bool,
+    /// As in Tool.
+    #[prost(bool, tag="4")]
+    pub idempotent: bool,
+    /// As in Tool.
+    #[prost(bool, tag="5")]
+    pub destructive: bool,
+    /// Effect of policy and context on calls in this run, for all arguments. Unspecified means that it is decided at each call.
+    #[prost(enumeration="PolicyEffect", tag="6")]
+    pub effect: i32,
+}
 /// RunEvent is one immutable fact in the log of a task. A task is its ordered list of events and nothing else.
 ///
 /// Rules for readers and writers:
@@ -1744,13 +1852,14 @@ impl LinkKind {
 /// - An event is sent as the same bytes as it is stored. So every reader of the task sees everything in its events: the owner
 ///    (TaskSubmitted.principal), the scopes of the caller (RunContext.scopes), arguments, results and the approver of each decision.
 ///    Today only the owner can read a task; approvers see the approval, not the log.
-/// - A value that is already in the log is referenced, not copied: see ActionRequested, ApprovalRequired, ActionStarted. A reader
-/// that   starts in the middle of a log shows the values that it has. - The payload alone determines the meaning of an event;
-/// programs decide by the payload. `event_type` is text for people and the   kind of a custom event. - A reader shows `event_type`
-/// and `summary` of an unknown kind and continues. If `must_understand` is set, it must not compute the   task's state from this log
-/// and fails with FAILED_PRECONDITION, reason LOG_TOO_NEW. - Enums are open: a later version may add values. A reader keeps an
-/// unknown value, shows it and passes it on. Servers reject   unknown values in requests.
-///
+/// - A value that is already in the log is referenced, not copied: see ActionRequested, ApprovalRequired, ActionStarted. A reader that
+///    starts in the middle of a log shows the values that it has.
+/// - The payload alone determines the meaning of an event; programs decide by the payload. `event_type` is text for people and the
+///    kind of a custom event.
+/// - A reader shows `event_type` and `summary` of an unknown kind and continues. If `must_understand` is set, it must not compute the
+///    task's state from this log and fails with FAILED_PRECONDITION, reason LOG_TOO_NEW.
+/// - Enums are open: a later version may add values. A reader keeps an unknown value, shows it and passes it on. Servers reject
+///    unknown values in requests.
 /// - The log has no ids of telemetry spans, because they follow from it: a run is a span, an action is a span within its run, and a
 ///    delegated task begins under `RunContext.parent_run_id`. The trace is `RunContext.trace_id`.
 ///
@@ -1782,12 +1891,6 @@ pub struct RunEvent {
     /// Action that the event is about. Set by the server. Empty means none.
     #[prost(string, tag="8")]
     pub action_id: ::prost::alloc::string::String,
-    /// Thread of the session that the event belongs to. Set by the server. Empty means none.
-    #[prost(string, tag="10")]
-    pub thread_id: ::prost::alloc::string::String,
-    /// Turn of the thread that the event belongs to. Set by the server. Empty means none.
-    #[prost(string, tag="11")]
-    pub turn_id: ::prost::alloc::string::String,
     /// Whether the task ends with this event. A retry of the task can add events after it. Set by the server.
     #[prost(bool, tag="12")]
     pub last: bool,
@@ -1805,7 +1908,7 @@ pub struct RunEvent {
     #[prost(bool, tag="19")]
     pub must_understand: bool,
     /// Content of the event.
-    #[prost(oneof="run_event::Payload", tags="64, 65, 66, 67, 68, 69, 70, 71, 72, 73, 74, 75, 76, 77, 78, 79, 80, 82, 83, 84, 85, 86, 87, 88, 89, 90, 91, 92, 93, 94")]
+    #[prost(oneof="run_event::Payload", tags="64, 65, 66, 67, 68, 69, 70, 71, 72, 73, 74, 75, 76, 77, 78, 79, 80, 82, 83, 84, 85, 86, 87, 88, 89, 90, 91, 92, 93, 94, 95, 96")]
     pub payload: ::core::option::Option<run_event::Payload>,
 }
 /// Nested message and enum types in `RunEvent`.
@@ -1903,6 +2006,12 @@ pub mod run_event {
         /// A link was removed.
         #[prost(message, tag="94")]
         TaskUnlinked(super::TaskUnlinked),
+        /// The run waits for a slot.
+        #[prost(message, tag="95")]
+        TaskQueued(super::TaskQueued),
+        /// A delegated task has these ids at its peer.
+        #[prost(message, tag="96")]
+        PeerTask(super::PeerTaskLinked),
     }
 }
 /// TaskSubmitted opens a log. Type `task.submitted`.
@@ -1924,6 +2033,10 @@ pub struct TaskSubmitted {
     /// Whether the task is a draft: nothing begins before StartTask. Set by the caller of CreateTask.
     #[prost(bool, tag="5")]
     pub draft: bool,
+    /// Installation that has the log: all agents that share a store. Set by the store; it keeps the id over restarts. Empty means
+    /// unknown.
+    #[prost(string, tag="6")]
+    pub runtime_id: ::prost::alloc::string::String,
 }
 /// TaskStatusChanged moves a task through its lifecycle. Type `task.status`.
 ///
@@ -2170,6 +2283,10 @@ pub struct ContextPrepared {
     /// Step of the inference loop, from 1. Set by the server.
     #[prost(int32, tag="2")]
     pub step: i32,
+    /// The tools that are offered to the model. Set by the server. Unset means those of the last `context.prepared` of the same run
+    /// that has them.
+    #[prost(message, optional, tag="3")]
+    pub offered: ::core::option::Option<OfferedTools>,
 }
 /// LlmCallStarted begins a model call. Type `llm.call.started`.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -2192,6 +2309,12 @@ pub struct LlmCallStarted {
     /// Whether deltas are sent for the call. Set by the server.
     #[prost(bool, tag="6")]
     pub streaming: bool,
+    /// Provider that was requested. Set by the server if it differs from `provider`.
+    #[prost(string, tag="7")]
+    pub requested_provider: ::prost::alloc::string::String,
+    /// Model that was requested. Set by the server if it differs from `model`.
+    #[prost(string, tag="8")]
+    pub requested_model: ::prost::alloc::string::String,
 }
 /// LlmCallCompleted ends a model call. Type `llm.call.completed`.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -2227,6 +2350,9 @@ pub struct LlmCallCompleted {
     /// Finish reason of the model: `stop`, `tool_calls`, `length`, `content_filter`, ... Set by the server. Empty means unknown.
     #[prost(string, tag="10")]
     pub finish_reason: ::prost::alloc::string::String,
+    /// Model that the response names. Set by the server if it differs from `model`.
+    #[prost(string, tag="11")]
+    pub response_model: ::prost::alloc::string::String,
 }
 /// BudgetReported reports that a limit is near or reached. The type follows from `decision.effect`: `budget.exceeded` for
 /// BUDGET_EFFECT_DENY, else `budget.warning`.
@@ -2418,6 +2544,37 @@ pub struct TaskUnlinked {
     /// The link that was removed. Set by the server.
     #[prost(message, optional, tag="1")]
     pub link: ::core::option::Option<TaskLink>,
+}
+/// TaskQueued tells that all slots of the agent are in use, so that the run of the task waits for one. Type `task.queued`. The wait
+/// ends when the run begins.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct TaskQueued {
+    /// Number of slots: of runs that can work at the same time. Set by the server.
+    #[prost(int32, tag="1")]
+    pub slots: i32,
+    /// Number of runs that waited before this one. Set by the server.
+    #[prost(int32, tag="2")]
+    pub waiting: i32,
+}
+/// PeerTaskLinked has the ids of a delegated task at the peer that works on it. Type `action.peer_task`. The event's `action_id` is
+/// the action that delegated it.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct PeerTaskLinked {
+    /// Name of the peer. Set by the server. Empty means unknown.
+    #[prost(string, tag="1")]
+    pub agent_name: ::prost::alloc::string::String,
+    /// URL of the peer, without credentials. Set by the server. Empty means unknown.
+    #[prost(string, tag="2")]
+    pub url: ::prost::alloc::string::String,
+    /// Protocol between them: `plgrpc`, `a2a` or `protolink`. Set by the server.
+    #[prost(string, tag="3")]
+    pub protocol: ::prost::alloc::string::String,
+    /// Id of the task at the peer. Set by the server.
+    #[prost(string, tag="4")]
+    pub task_id: ::prost::alloc::string::String,
+    /// Session of the task at the peer; with A2A its `contextId`. Set by the server. Empty means unknown.
+    #[prost(string, tag="5")]
+    pub context_id: ::prost::alloc::string::String,
 }
 /// Severity is the importance of an event for display and logs. Open: later versions may add values; an unknown value is read as
 /// info.
@@ -3015,59 +3172,6 @@ impl StopAt {
         }
     }
 }
-/// Tool is a function of an agent that callers run by its name. All fields are set by the agent.
-///
-/// `read_only`, `idempotent` and `destructive` are unverified claims of the tool's author. Use them for display only, not to decide
-/// whether a call is allowed.
-/// Next free number: 16.
-#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct Tool {
-    /// Name, unique among the tools of the agent. 1 to 128 bytes. Required.
-    #[prost(string, tag="1")]
-    pub name: ::prost::alloc::string::String,
-    /// Name for people. Empty means `name`.
-    #[prost(string, tag="2")]
-    pub title: ::prost::alloc::string::String,
-    /// Description of the tool.
-    #[prost(string, tag="3")]
-    pub description: ::prost::alloc::string::String,
-    /// JSON Schema of its arguments, a JSON object. Empty means none stated.
-    #[prost(string, tag="4")]
-    pub input_schema_json: ::prost::alloc::string::String,
-    /// JSON Schema of its result, a JSON object. Empty means none stated.
-    #[prost(string, tag="5")]
-    pub output_schema_json: ::prost::alloc::string::String,
-    /// Full name of the protobuf message of the arguments, for instance `acme.calculator.v1.AddRequest`. Empty means JSON.
-    #[prost(string, tag="6")]
-    pub request_type: ::prost::alloc::string::String,
-    /// Full name of the protobuf message of the result. Empty means JSON.
-    #[prost(string, tag="7")]
-    pub response_type: ::prost::alloc::string::String,
-    /// Whether a call is free of changes. False also means unknown.
-    #[prost(bool, tag="8")]
-    pub read_only: bool,
-    /// Whether repeating the same call has no further effect. False also means unknown.
-    #[prost(bool, tag="9")]
-    pub idempotent: bool,
-    /// Whether a call may delete or overwrite something. False also means unknown.
-    #[prost(bool, tag="10")]
-    pub destructive: bool,
-    /// Whether the tool reports output while it runs. False also means unknown.
-    #[prost(bool, tag="11")]
-    pub streaming: bool,
-    /// Capabilities that a call needs, for instance `calendar.write`; sorted.
-    #[prost(string, repeated, tag="12")]
-    pub capabilities: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
-    /// Effect of the agent's policy on calls by this caller, for all arguments. Unspecified means that the policy decides at each call.
-    #[prost(enumeration="PolicyEffect", tag="13")]
-    pub effect: i32,
-    /// Timeout of a call, including its time in the queue. Unset means not stated.
-    #[prost(message, optional, tag="14")]
-    pub timeout: ::core::option::Option<::prost_types::Duration>,
-    /// Search tags.
-    #[prost(string, repeated, tag="15")]
-    pub tags: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
-}
 /// ListApprovalsRequest filters approvals.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ListApprovalsRequest {
@@ -3481,7 +3585,7 @@ pub enum ErrorReason {
     ApprovalChanged = 34,
     /// The language model failed. Read the message; a retry rarely helps. gRPC code: ABORTED.
     ModelFailed = 35,
-    /// The language model is unreachable, overloaded or rate limited. Retry with backoff. gRPC code: UNAVAILABLE.
+    /// The language model is unreachable or overloaded. Retry with backoff. gRPC code: UNAVAILABLE.
     ModelUnavailable = 36,
     /// The language model timed out. Retry, or allow more time. gRPC code: ABORTED.
     ModelTimeout = 37,
@@ -3553,6 +3657,9 @@ pub enum ErrorReason {
     TaskStarted = 65,
     /// The link would make a task wait for itself, or be a part of itself. Remove another link first. gRPC code: FAILED_PRECONDITION.
     LinkCycle = 66,
+    /// The provider of the language model limits the rate of requests or tokens. Retry after the delay, or with backoff. gRPC code:
+    /// UNAVAILABLE.
+    ModelRateLimited = 67,
 }
 impl ErrorReason {
     /// String value of the enum field names used in the ProtoBuf definition.
@@ -3628,6 +3735,7 @@ impl ErrorReason {
             Self::TurnNotQueued => "ERROR_REASON_TURN_NOT_QUEUED",
             Self::TaskStarted => "ERROR_REASON_TASK_STARTED",
             Self::LinkCycle => "ERROR_REASON_LINK_CYCLE",
+            Self::ModelRateLimited => "ERROR_REASON_MODEL_RATE_LIMITED",
         }
     }
     /// Creates an enum from field names used in the ProtoBuf definition.
@@ -3700,6 +3808,7 @@ impl ErrorReason {
             "ERROR_REASON_TURN_NOT_QUEUED" => Some(Self::TurnNotQueued),
             "ERROR_REASON_TASK_STARTED" => Some(Self::TaskStarted),
             "ERROR_REASON_LINK_CYCLE" => Some(Self::LinkCycle),
+            "ERROR_REASON_MODEL_RATE_LIMITED" => Some(Self::ModelRateLimited),
             _ => None,
         }
     }
@@ -4138,6 +4247,9 @@ pub struct SessionCreated {
     /// As in Session.
     #[prost(string, tag="2")]
     pub metadata_json: ::prost::alloc::string::String,
+    /// Installation that has the log, as in TaskSubmitted.
+    #[prost(string, tag="3")]
+    pub runtime_id: ::prost::alloc::string::String,
 }
 /// SessionUpdated changes the title, the metadata or `archived`. All fields have their new values.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -4939,6 +5051,9 @@ pub struct TaskSnapshot {
     /// Parts without a value.
     #[prost(message, repeated, tag="30")]
     pub gaps: ::prost::alloc::vec::Vec<Gap>,
+    /// Why a delivery failed and is not repeated. Empty unless `delivery` is DELIVERY_STATE_FAILED.
+    #[prost(string, tag="31")]
+    pub delivery_error: ::prost::alloc::string::String,
 }
 /// ThreadSnapshot is one thread of a session.
 #[derive(Clone, PartialEq, ::prost::Message)]

@@ -111,8 +111,8 @@ export declare type RunAction = Message<"plgrpc.v1.RunAction"> & {
 export declare const RunActionSchema: GenMessage<RunAction>;
 
 /**
- * PolicyDecision is the decision of a policy about one action.
- * Next free number: 9.
+ * PolicyDecision is the decision of a policy about one action, and about no other one.
+ * Next free number: 10.
  *
  * @generated from message plgrpc.v1.PolicyDecision
  */
@@ -173,6 +173,14 @@ export declare type PolicyDecision = Message<"plgrpc.v1.PolicyDecision"> & {
    * @generated from field: repeated plgrpc.v1.PolicySource sources = 8;
    */
   sources: PolicySource[];
+
+  /**
+   * Rule that has this effect, as it is written in the policy or the context: a capability such as `records.write`, a namespace such
+   * as `records.*`, `*`, or `default`. Set by the policy. Empty means that no single rule decided.
+   *
+   * @generated from field: string rule = 9;
+   */
+  rule: string;
 };
 
 /**

@@ -158,6 +158,47 @@ export declare type ContextItem = Message<"plgrpc.v1.ContextItem"> & {
 export declare const ContextItemSchema: GenMessage<ContextItem>;
 
 /**
+ * OmittedContext is something that a prompt leaves out.
+ *
+ * @generated from message plgrpc.v1.OmittedContext
+ */
+export declare type OmittedContext = Message<"plgrpc.v1.OmittedContext"> & {
+  /**
+   * Kind: `message`, `tool_result`, `artifact`, `file`, `state`, ... Set by the server.
+   *
+   * @generated from field: string kind = 1;
+   */
+  kind: string;
+
+  /**
+   * Its id: of a message, a tool call, an artifact, or a name. Set by the server. Empty means that it has none.
+   *
+   * @generated from field: string ref = 2;
+   */
+  ref: string;
+
+  /**
+   * Why: `context_window`, `too_large`, `unsupported`, ... Set by the server.
+   *
+   * @generated from field: string reason = 3;
+   */
+  reason: string;
+
+  /**
+   * Estimated tokens that are left out. Set by the server. Unset means unknown.
+   *
+   * @generated from field: optional int64 tokens = 4;
+   */
+  tokens?: bigint | undefined;
+};
+
+/**
+ * Describes the message plgrpc.v1.OmittedContext.
+ * Use `create(OmittedContextSchema)` to create a new message.
+ */
+export declare const OmittedContextSchema: GenMessage<OmittedContext>;
+
+/**
  * ContextManifest estimates the prompt of the next model call.
  *
  * @generated from message plgrpc.v1.ContextManifest
@@ -267,6 +308,20 @@ export declare type ContextManifest = Message<"plgrpc.v1.ContextManifest"> & {
    * @generated from field: google.protobuf.Timestamp create_time = 15;
    */
   createTime?: Timestamp | undefined;
+
+  /**
+   * What the prompt leaves out, oldest first, at most 100. Set by the server.
+   *
+   * @generated from field: repeated plgrpc.v1.OmittedContext omitted = 16;
+   */
+  omitted: OmittedContext[];
+
+  /**
+   * Number of all things that the prompt leaves out. Set by the server.
+   *
+   * @generated from field: int32 omitted_count = 17;
+   */
+  omittedCount: number;
 };
 
 /**

@@ -282,7 +282,7 @@ export enum ErrorReason {
   MODEL_FAILED = 35,
 
   /**
-   * The language model is unreachable, overloaded or rate limited. Retry with backoff. gRPC code: UNAVAILABLE.
+   * The language model is unreachable or overloaded. Retry with backoff. gRPC code: UNAVAILABLE.
    *
    * @generated from enum value: ERROR_REASON_MODEL_UNAVAILABLE = 36;
    */
@@ -507,6 +507,14 @@ export enum ErrorReason {
    * @generated from enum value: ERROR_REASON_LINK_CYCLE = 66;
    */
   LINK_CYCLE = 66,
+
+  /**
+   * The provider of the language model limits the rate of requests or tokens. Retry after the delay, or with backoff. gRPC code:
+   * UNAVAILABLE.
+   *
+   * @generated from enum value: ERROR_REASON_MODEL_RATE_LIMITED = 67;
+   */
+  MODEL_RATE_LIMITED = 67,
 }
 
 /**

@@ -15,6 +15,7 @@ import type { PolicyDecision, RunAction } from "./action_pb.js";
 import type { ApprovalEdit } from "./policy_pb.js";
 import type { ApprovalDecision, ApprovalState } from "./approval_pb.js";
 import type { Payload } from "./payload_pb.js";
+import type { OfferedTools } from "./tool_pb.js";
 import type { ToolCall } from "./part_pb.js";
 import type { TaskDescription, TaskLink } from "./task_control_pb.js";
 
@@ -32,13 +33,14 @@ export declare const file_plgrpc_v1_event: GenFile;
  * - An event is sent as the same bytes as it is stored. So every reader of the task sees everything in its events: the owner
  *   (TaskSubmitted.principal), the scopes of the caller (RunContext.scopes), arguments, results and the approver of each decision.
  *   Today only the owner can read a task; approvers see the approval, not the log.
- * - A value that is already in the log is referenced, not copied: see ActionRequested, ApprovalRequired, ActionStarted. A reader
- * that   starts in the middle of a log shows the values that it has. - The payload alone determines the meaning of an event;
- * programs decide by the payload. `event_type` is text for people and the   kind of a custom event. - A reader shows `event_type`
- * and `summary` of an unknown kind and continues. If `must_understand` is set, it must not compute the   task's state from this log
- * and fails with FAILED_PRECONDITION, reason LOG_TOO_NEW. - Enums are open: a later version may add values. A reader keeps an
- * unknown value, shows it and passes it on. Servers reject   unknown values in requests.
- *
+ * - A value that is already in the log is referenced, not copied: see ActionRequested, ApprovalRequired, ActionStarted. A reader that
+ *   starts in the middle of a log shows the values that it has.
+ * - The payload alone determines the meaning of an event; programs decide by the payload. `event_type` is text for people and the
+ *   kind of a custom event.
+ * - A reader shows `event_type` and `summary` of an unknown kind and continues. If `must_understand` is set, it must not compute the
+ *   task's state from this log and fails with FAILED_PRECONDITION, reason LOG_TOO_NEW.
+ * - Enums are open: a later version may add values. A reader keeps an unknown value, shows it and passes it on. Servers reject
+ *   unknown values in requests.
  * - The log has no ids of telemetry spans, because they follow from it: a run is a span, an action is a span within its run, and a
  *   delegated task begins under `RunContext.parent_run_id`. The trace is `RunContext.trace_id`.
  *
@@ -103,20 +105,6 @@ export declare type RunEvent = Message<"plgrpc.v1.RunEvent"> & {
    * @generated from field: string action_id = 8;
    */
   actionId: string;
-
-  /**
-   * Thread of the session that the event belongs to. Set by the server. Empty means none.
-   *
-   * @generated from field: string thread_id = 10;
-   */
-  threadId: string;
-
-  /**
-   * Turn of the thread that the event belongs to. Set by the server. Empty means none.
-   *
-   * @generated from field: string turn_id = 11;
-   */
-  turnId: string;
 
   /**
    * Whether the task ends with this event. A retry of the task can add events after it. Set by the server.
@@ -399,6 +387,22 @@ export declare type RunEvent = Message<"plgrpc.v1.RunEvent"> & {
      */
     value: TaskUnlinked;
     case: "taskUnlinked";
+  } | {
+    /**
+     * The run waits for a slot.
+     *
+     * @generated from field: plgrpc.v1.TaskQueued task_queued = 95;
+     */
+    value: TaskQueued;
+    case: "taskQueued";
+  } | {
+    /**
+     * A delegated task has these ids at its peer.
+     *
+     * @generated from field: plgrpc.v1.PeerTaskLinked peer_task = 96;
+     */
+    value: PeerTaskLinked;
+    case: "peerTask";
   } | { case: undefined; value?: undefined };
 };
 
@@ -449,6 +453,14 @@ export declare type TaskSubmitted = Message<"plgrpc.v1.TaskSubmitted"> & {
    * @generated from field: bool draft = 5;
    */
   draft: boolean;
+
+  /**
+   * Installation that has the log: all agents that share a store. Set by the store; it keeps the id over restarts. Empty means
+   * unknown.
+   *
+   * @generated from field: string runtime_id = 6;
+   */
+  runtimeId: string;
 };
 
 /**
@@ -1051,6 +1063,14 @@ export declare type ContextPrepared = Message<"plgrpc.v1.ContextPrepared"> & {
    * @generated from field: int32 step = 2;
    */
   step: number;
+
+  /**
+   * The tools that are offered to the model. Set by the server. Unset means those of the last `context.prepared` of the same run
+   * that has them.
+   *
+   * @generated from field: plgrpc.v1.OfferedTools offered = 3;
+   */
+  offered?: OfferedTools | undefined;
 };
 
 /**
@@ -1106,6 +1126,20 @@ export declare type LlmCallStarted = Message<"plgrpc.v1.LlmCallStarted"> & {
    * @generated from field: bool streaming = 6;
    */
   streaming: boolean;
+
+  /**
+   * Provider that was requested. Set by the server if it differs from `provider`.
+   *
+   * @generated from field: string requested_provider = 7;
+   */
+  requestedProvider: string;
+
+  /**
+   * Model that was requested. Set by the server if it differs from `model`.
+   *
+   * @generated from field: string requested_model = 8;
+   */
+  requestedModel: string;
 };
 
 /**
@@ -1190,6 +1224,13 @@ export declare type LlmCallCompleted = Message<"plgrpc.v1.LlmCallCompleted"> & {
    * @generated from field: string finish_reason = 10;
    */
   finishReason: string;
+
+  /**
+   * Model that the response names. Set by the server if it differs from `model`.
+   *
+   * @generated from field: string response_model = 11;
+   */
+  responseModel: string;
 };
 
 /**
@@ -1672,6 +1713,83 @@ export declare type TaskUnlinked = Message<"plgrpc.v1.TaskUnlinked"> & {
  * Use `create(TaskUnlinkedSchema)` to create a new message.
  */
 export declare const TaskUnlinkedSchema: GenMessage<TaskUnlinked>;
+
+/**
+ * TaskQueued tells that all slots of the agent are in use, so that the run of the task waits for one. Type `task.queued`. The wait
+ * ends when the run begins.
+ *
+ * @generated from message plgrpc.v1.TaskQueued
+ */
+export declare type TaskQueued = Message<"plgrpc.v1.TaskQueued"> & {
+  /**
+   * Number of slots: of runs that can work at the same time. Set by the server.
+   *
+   * @generated from field: int32 slots = 1;
+   */
+  slots: number;
+
+  /**
+   * Number of runs that waited before this one. Set by the server.
+   *
+   * @generated from field: int32 waiting = 2;
+   */
+  waiting: number;
+};
+
+/**
+ * Describes the message plgrpc.v1.TaskQueued.
+ * Use `create(TaskQueuedSchema)` to create a new message.
+ */
+export declare const TaskQueuedSchema: GenMessage<TaskQueued>;
+
+/**
+ * PeerTaskLinked has the ids of a delegated task at the peer that works on it. Type `action.peer_task`. The event's `action_id` is
+ * the action that delegated it.
+ *
+ * @generated from message plgrpc.v1.PeerTaskLinked
+ */
+export declare type PeerTaskLinked = Message<"plgrpc.v1.PeerTaskLinked"> & {
+  /**
+   * Name of the peer. Set by the server. Empty means unknown.
+   *
+   * @generated from field: string agent_name = 1;
+   */
+  agentName: string;
+
+  /**
+   * URL of the peer, without credentials. Set by the server. Empty means unknown.
+   *
+   * @generated from field: string url = 2;
+   */
+  url: string;
+
+  /**
+   * Protocol between them: `plgrpc`, `a2a` or `protolink`. Set by the server.
+   *
+   * @generated from field: string protocol = 3;
+   */
+  protocol: string;
+
+  /**
+   * Id of the task at the peer. Set by the server.
+   *
+   * @generated from field: string task_id = 4;
+   */
+  taskId: string;
+
+  /**
+   * Session of the task at the peer; with A2A its `contextId`. Set by the server. Empty means unknown.
+   *
+   * @generated from field: string context_id = 5;
+   */
+  contextId: string;
+};
+
+/**
+ * Describes the message plgrpc.v1.PeerTaskLinked.
+ * Use `create(PeerTaskLinkedSchema)` to create a new message.
+ */
+export declare const PeerTaskLinkedSchema: GenMessage<PeerTaskLinked>;
 
 /**
  * Severity is the importance of an event for display and logs. Open: later versions may add values; an unknown value is read as

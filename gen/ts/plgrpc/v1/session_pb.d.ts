@@ -379,6 +379,13 @@ export declare type SessionCreated = Message<"plgrpc.v1.SessionCreated"> & {
    * @generated from field: string metadata_json = 2;
    */
   metadataJson: string;
+
+  /**
+   * Installation that has the log, as in TaskSubmitted.
+   *
+   * @generated from field: string runtime_id = 3;
+   */
+  runtimeId: string;
 };
 
 /**

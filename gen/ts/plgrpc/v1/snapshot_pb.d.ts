@@ -385,6 +385,13 @@ export declare type TaskSnapshot = Message<"plgrpc.v1.TaskSnapshot"> & {
    * @generated from field: repeated plgrpc.v1.Gap gaps = 30;
    */
   gaps: Gap[];
+
+  /**
+   * Why a delivery failed and is not repeated. Empty unless `delivery` is DELIVERY_STATE_FAILED.
+   *
+   * @generated from field: string delivery_error = 31;
+   */
+  deliveryError: string;
 };
 
 /**

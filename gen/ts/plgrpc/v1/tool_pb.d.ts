@@ -136,3 +136,78 @@ export declare type Tool = Message<"plgrpc.v1.Tool"> & {
  */
 export declare const ToolSchema: GenMessage<Tool>;
 
+/**
+ * OfferedTools are the tools that are offered to a model.
+ *
+ * @generated from message plgrpc.v1.OfferedTools
+ */
+export declare type OfferedTools = Message<"plgrpc.v1.OfferedTools"> & {
+  /**
+   * The tools, in the order of the prompt. Empty means none.
+   *
+   * @generated from field: repeated plgrpc.v1.OfferedTool tools = 1;
+   */
+  tools: OfferedTool[];
+};
+
+/**
+ * Describes the message plgrpc.v1.OfferedTools.
+ * Use `create(OfferedToolsSchema)` to create a new message.
+ */
+export declare const OfferedToolsSchema: GenMessage<OfferedTools>;
+
+/**
+ * OfferedTool is a tool or a peer that is offered to a model, with the facts that decide what happens to a call of it.
+ *
+ * @generated from message plgrpc.v1.OfferedTool
+ */
+export declare type OfferedTool = Message<"plgrpc.v1.OfferedTool"> & {
+  /**
+   * Name that the model calls.
+   *
+   * @generated from field: string name = 1;
+   */
+  name: string;
+
+  /**
+   * Where it runs: `local`, `mcp:NAME` for a tool of an MCP server, or `agent:NAME` for a peer.
+   *
+   * @generated from field: string runtime_owner = 2;
+   */
+  runtimeOwner: string;
+
+  /**
+   * As in Tool.
+   *
+   * @generated from field: bool read_only = 3;
+   */
+  readOnly: boolean;
+
+  /**
+   * As in Tool.
+   *
+   * @generated from field: bool idempotent = 4;
+   */
+  idempotent: boolean;
+
+  /**
+   * As in Tool.
+   *
+   * @generated from field: bool destructive = 5;
+   */
+  destructive: boolean;
+
+  /**
+   * Effect of policy and context on calls in this run, for all arguments. Unspecified means that it is decided at each call.
+   *
+   * @generated from field: plgrpc.v1.PolicyEffect effect = 6;
+   */
+  effect: PolicyEffect;
+};
+
+/**
+ * Describes the message plgrpc.v1.OfferedTool.
+ * Use `create(OfferedToolSchema)` to create a new message.
+ */
+export declare const OfferedToolSchema: GenMessage<OfferedTool>;
+

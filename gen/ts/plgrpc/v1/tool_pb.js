@@ -12,7 +12,7 @@ import { file_plgrpc_v1_policy } from "./policy_pb.js";
  * Describes the file plgrpc/v1/tool.proto.
  */
 export const file_plgrpc_v1_tool = /*@__PURE__*/
-  fileDesc("ChRwbGdycGMvdjEvdG9vbC5wcm90bxIJcGxncnBjLnYxIuQCCgRUb29sEgwKBG5hbWUYASABKAkSDQoFdGl0bGUYAiABKAkSEwoLZGVzY3JpcHRpb24YAyABKAkSGQoRaW5wdXRfc2NoZW1hX2pzb24YBCABKAkSGgoSb3V0cHV0X3NjaGVtYV9qc29uGAUgASgJEhQKDHJlcXVlc3RfdHlwZRgGIAEoCRIVCg1yZXNwb25zZV90eXBlGAcgASgJEhEKCXJlYWRfb25seRgIIAEoCBISCgppZGVtcG90ZW50GAkgASgIEhMKC2Rlc3RydWN0aXZlGAogASgIEhEKCXN0cmVhbWluZxgLIAEoCBIUCgxjYXBhYmlsaXRpZXMYDCADKAkSJwoGZWZmZWN0GA0gASgOMhcucGxncnBjLnYxLlBvbGljeUVmZmVjdBIqCgd0aW1lb3V0GA4gASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uEgwKBHRhZ3MYDyADKAlCYwobaW8uZ2l0aHViLnByb3RvbGlua19ncnBjLnYxUAFaQmdpdGh1Yi5jb20vcHJvdG9saW5rLWdycGMvcHJvdG9saW5rLWdycGMvZ2VuL2dvL3BsZ3JwYy92MTtwbGdycGN2MWIGcHJvdG8z", [file_google_protobuf_duration, file_plgrpc_v1_policy]);
+  fileDesc("ChRwbGdycGMvdjEvdG9vbC5wcm90bxIJcGxncnBjLnYxIuQCCgRUb29sEgwKBG5hbWUYASABKAkSDQoFdGl0bGUYAiABKAkSEwoLZGVzY3JpcHRpb24YAyABKAkSGQoRaW5wdXRfc2NoZW1hX2pzb24YBCABKAkSGgoSb3V0cHV0X3NjaGVtYV9qc29uGAUgASgJEhQKDHJlcXVlc3RfdHlwZRgGIAEoCRIVCg1yZXNwb25zZV90eXBlGAcgASgJEhEKCXJlYWRfb25seRgIIAEoCBISCgppZGVtcG90ZW50GAkgASgIEhMKC2Rlc3RydWN0aXZlGAogASgIEhEKCXN0cmVhbWluZxgLIAEoCBIUCgxjYXBhYmlsaXRpZXMYDCADKAkSJwoGZWZmZWN0GA0gASgOMhcucGxncnBjLnYxLlBvbGljeUVmZmVjdBIqCgd0aW1lb3V0GA4gASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uEgwKBHRhZ3MYDyADKAkiNQoMT2ZmZXJlZFRvb2xzEiUKBXRvb2xzGAEgAygLMhYucGxncnBjLnYxLk9mZmVyZWRUb29sIpcBCgtPZmZlcmVkVG9vbBIMCgRuYW1lGAEgASgJEhUKDXJ1bnRpbWVfb3duZXIYAiABKAkSEQoJcmVhZF9vbmx5GAMgASgIEhIKCmlkZW1wb3RlbnQYBCABKAgSEwoLZGVzdHJ1Y3RpdmUYBSABKAgSJwoGZWZmZWN0GAYgASgOMhcucGxncnBjLnYxLlBvbGljeUVmZmVjdEJjChtpby5naXRodWIucHJvdG9saW5rX2dycGMudjFQAVpCZ2l0aHViLmNvbS9wcm90b2xpbmstZ3JwYy9wcm90b2xpbmstZ3JwYy9nZW4vZ28vcGxncnBjL3YxO3BsZ3JwY3YxYgZwcm90bzM", [file_google_protobuf_duration, file_plgrpc_v1_policy]);
 
 /**
  * Describes the message plgrpc.v1.Tool.
@@ -20,4 +20,18 @@ export const file_plgrpc_v1_tool = /*@__PURE__*/
  */
 export const ToolSchema = /*@__PURE__*/
   messageDesc(file_plgrpc_v1_tool, 0);
+
+/**
+ * Describes the message plgrpc.v1.OfferedTools.
+ * Use `create(OfferedToolsSchema)` to create a new message.
+ */
+export const OfferedToolsSchema = /*@__PURE__*/
+  messageDesc(file_plgrpc_v1_tool, 1);
+
+/**
+ * Describes the message plgrpc.v1.OfferedTool.
+ * Use `create(OfferedToolSchema)` to create a new message.
+ */
+export const OfferedToolSchema = /*@__PURE__*/
+  messageDesc(file_plgrpc_v1_tool, 2);
 

@@ -56,17 +56,17 @@ public final class Action {
       "v1.Artifact\022\023\n\013description\030\007 \001(\t\022\025\n\rmeta" +
       "data_json\030\010 \001(\t\022/\n\013create_time\030\t \001(\0132\032.g" +
       "oogle.protobuf.Timestamp\022\023\n\013fingerprint\030" +
-      "\n \001(\t\022\017\n\007call_id\030\013 \001(\t\"\225\002\n\016PolicyDecisio" +
+      "\n \001(\t\022\017\n\007call_id\030\013 \001(\t\"\243\002\n\016PolicyDecisio" +
       "n\022\'\n\006effect\030\001 \001(\0162\027.plgrpc.v1.PolicyEffe" +
       "ct\022\016\n\006reason\030\002 \001(\t\022\023\n\013policy_name\030\003 \001(\t\022" +
       "\034\n\024matched_capabilities\030\004 \003(\t\022\025\n\rmetadat" +
       "a_json\030\005 \001(\t\022%\n\004edit\030\006 \001(\0162\027.plgrpc.v1.A" +
       "pprovalEdit\022/\n\014approval_ttl\030\007 \001(\0132\031.goog" +
       "le.protobuf.Duration\022(\n\007sources\030\010 \003(\0162\027." +
-      "plgrpc.v1.PolicySourceBc\n\033io.github.prot" +
-      "olink_grpc.v1P\001ZBgithub.com/protolink-gr" +
-      "pc/protolink-grpc/gen/go/plgrpc/v1;plgrp" +
-      "cv1b\006proto3"
+      "plgrpc.v1.PolicySource\022\014\n\004rule\030\t \001(\tBc\n\033" +
+      "io.github.protolink_grpc.v1P\001ZBgithub.co" +
+      "m/protolink-grpc/protolink-grpc/gen/go/p" +
+      "lgrpc/v1;plgrpcv1b\006proto3"
     };
     descriptor = com.google.protobuf.Descriptors.FileDescriptor
       .internalBuildGeneratedFileFrom(descriptorData,
@@ -88,7 +88,7 @@ public final class Action {
     internal_static_plgrpc_v1_PolicyDecision_fieldAccessorTable = new
       com.google.protobuf.GeneratedMessage.FieldAccessorTable(
         internal_static_plgrpc_v1_PolicyDecision_descriptor,
-        new java.lang.String[] { "Effect", "Reason", "PolicyName", "MatchedCapabilities", "MetadataJson", "Edit", "ApprovalTtl", "Sources", });
+        new java.lang.String[] { "Effect", "Reason", "PolicyName", "MatchedCapabilities", "MetadataJson", "Edit", "ApprovalTtl", "Sources", "Rule", });
     descriptor.resolveAllFeaturesImmutable();
     com.google.protobuf.DurationProto.getDescriptor();
     com.google.protobuf.TimestampProto.getDescriptor();

@@ -279,4 +279,58 @@ public interface ContextManifestOrBuilder extends
    * <code>.google.protobuf.Timestamp create_time = 15;</code>
    */
   com.google.protobuf.TimestampOrBuilder getCreateTimeOrBuilder();
+
+  /**
+   * <pre>
+   * What the prompt leaves out, oldest first, at most 100. Set by the server.
+   * </pre>
+   *
+   * <code>repeated .plgrpc.v1.OmittedContext omitted = 16;</code>
+   */
+  java.util.List<io.github.protolink_grpc.v1.OmittedContext> 
+      getOmitted16List();
+  /**
+   * <pre>
+   * What the prompt leaves out, oldest first, at most 100. Set by the server.
+   * </pre>
+   *
+   * <code>repeated .plgrpc.v1.OmittedContext omitted = 16;</code>
+   */
+  io.github.protolink_grpc.v1.OmittedContext getOmitted16(int index);
+  /**
+   * <pre>
+   * What the prompt leaves out, oldest first, at most 100. Set by the server.
+   * </pre>
+   *
+   * <code>repeated .plgrpc.v1.OmittedContext omitted = 16;</code>
+   */
+  int getOmitted16Count();
+  /**
+   * <pre>
+   * What the prompt leaves out, oldest first, at most 100. Set by the server.
+   * </pre>
+   *
+   * <code>repeated .plgrpc.v1.OmittedContext omitted = 16;</code>
+   */
+  java.util.List<? extends io.github.protolink_grpc.v1.OmittedContextOrBuilder> 
+      getOmitted16OrBuilderList();
+  /**
+   * <pre>
+   * What the prompt leaves out, oldest first, at most 100. Set by the server.
+   * </pre>
+   *
+   * <code>repeated .plgrpc.v1.OmittedContext omitted = 16;</code>
+   */
+  io.github.protolink_grpc.v1.OmittedContextOrBuilder getOmitted16OrBuilder(
+      int index);
+
+  /**
+   * <pre>
+   * Number of all things that the prompt leaves out. Set by the server.
+   * </pre>
+   *
+   * <code>int32 omitted_count = 17;</code>
+   * @return The omittedCount.
+   */
+  int getOmittedCount17();
 }

@@ -101,6 +101,47 @@ private static final long serialVersionUID = 0L;
     return step_;
   }
 
+  public static final int OFFERED_FIELD_NUMBER = 3;
+  private io.github.protolink_grpc.v1.OfferedTools offered_;
+  /**
+   * <pre>
+   * The tools that are offered to the model. Set by the server. Unset means those of the last `context.prepared` of the same run
+   * that has them.
+   * </pre>
+   *
+   * <code>.plgrpc.v1.OfferedTools offered = 3;</code>
+   * @return Whether the offered field is set.
+   */
+  @java.lang.Override
+  public boolean hasOffered() {
+    return ((bitField0_ & 0x00000002) != 0);
+  }
+  /**
+   * <pre>
+   * The tools that are offered to the model. Set by the server. Unset means those of the last `context.prepared` of the same run
+   * that has them.
+   * </pre>
+   *
+   * <code>.plgrpc.v1.OfferedTools offered = 3;</code>
+   * @return The offered.
+   */
+  @java.lang.Override
+  public io.github.protolink_grpc.v1.OfferedTools getOffered() {
+    return offered_ == null ? io.github.protolink_grpc.v1.OfferedTools.getDefaultInstance() : offered_;
+  }
+  /**
+   * <pre>
+   * The tools that are offered to the model. Set by the server. Unset means those of the last `context.prepared` of the same run
+   * that has them.
+   * </pre>
+   *
+   * <code>.plgrpc.v1.OfferedTools offered = 3;</code>
+   */
+  @java.lang.Override
+  public io.github.protolink_grpc.v1.OfferedToolsOrBuilder getOfferedOrBuilder() {
+    return offered_ == null ? io.github.protolink_grpc.v1.OfferedTools.getDefaultInstance() : offered_;
+  }
+
   private byte memoizedIsInitialized = -1;
   @java.lang.Override
   public final boolean isInitialized() {
@@ -121,6 +162,9 @@ private static final long serialVersionUID = 0L;
     if (step_ != 0) {
       output.writeInt32(2, step_);
     }
+    if (((bitField0_ & 0x00000002) != 0)) {
+      output.writeMessage(3, getOffered());
+    }
     getUnknownFields().writeTo(output);
   }
 
@@ -137,6 +181,10 @@ private static final long serialVersionUID = 0L;
     if (step_ != 0) {
       size += com.google.protobuf.CodedOutputStream
         .computeInt32Size(2, step_);
+    }
+    if (((bitField0_ & 0x00000002) != 0)) {
+      size += com.google.protobuf.CodedOutputStream
+        .computeMessageSize(3, getOffered());
     }
     size += getUnknownFields().getSerializedSize();
     memoizedSize = size;
@@ -160,6 +208,11 @@ private static final long serialVersionUID = 0L;
     }
     if (getStep()
         != other.getStep()) return false;
+    if (hasOffered() != other.hasOffered()) return false;
+    if (hasOffered()) {
+      if (!getOffered()
+          .equals(other.getOffered())) return false;
+    }
     if (!getUnknownFields().equals(other.getUnknownFields())) return false;
     return true;
   }
@@ -177,6 +230,10 @@ private static final long serialVersionUID = 0L;
     }
     hash = (37 * hash) + STEP_FIELD_NUMBER;
     hash = (53 * hash) + getStep();
+    if (hasOffered()) {
+      hash = (37 * hash) + OFFERED_FIELD_NUMBER;
+      hash = (53 * hash) + getOffered().hashCode();
+    }
     hash = (29 * hash) + getUnknownFields().hashCode();
     memoizedHashCode = hash;
     return hash;
@@ -312,6 +369,7 @@ private static final long serialVersionUID = 0L;
       if (com.google.protobuf.GeneratedMessage
               .alwaysUseFieldBuilders) {
         internalGetManifestFieldBuilder();
+        internalGetOfferedFieldBuilder();
       }
     }
     @java.lang.Override
@@ -324,6 +382,11 @@ private static final long serialVersionUID = 0L;
         manifestBuilder_ = null;
       }
       step_ = 0;
+      offered_ = null;
+      if (offeredBuilder_ != null) {
+        offeredBuilder_.dispose();
+        offeredBuilder_ = null;
+      }
       return this;
     }
 
@@ -367,6 +430,12 @@ private static final long serialVersionUID = 0L;
       if (((from_bitField0_ & 0x00000002) != 0)) {
         result.step_ = step_;
       }
+      if (((from_bitField0_ & 0x00000004) != 0)) {
+        result.offered_ = offeredBuilder_ == null
+            ? offered_
+            : offeredBuilder_.build();
+        to_bitField0_ |= 0x00000002;
+      }
       result.bitField0_ |= to_bitField0_;
     }
 
@@ -387,6 +456,9 @@ private static final long serialVersionUID = 0L;
       }
       if (other.getStep() != 0) {
         setStep(other.getStep());
+      }
+      if (other.hasOffered()) {
+        mergeOffered(other.getOffered());
       }
       this.mergeUnknownFields(other.getUnknownFields());
       onChanged();
@@ -426,6 +498,13 @@ private static final long serialVersionUID = 0L;
               bitField0_ |= 0x00000002;
               break;
             } // case 16
+            case 26: {
+              input.readMessage(
+                  internalGetOfferedFieldBuilder().getBuilder(),
+                  extensionRegistry);
+              bitField0_ |= 0x00000004;
+              break;
+            } // case 26
             default: {
               if (!super.parseUnknownField(input, extensionRegistry, tag)) {
                 done = true; // was an endgroup tag
@@ -642,6 +721,172 @@ private static final long serialVersionUID = 0L;
       step_ = 0;
       onChanged();
       return this;
+    }
+
+    private io.github.protolink_grpc.v1.OfferedTools offered_;
+    private com.google.protobuf.SingleFieldBuilder<
+        io.github.protolink_grpc.v1.OfferedTools, io.github.protolink_grpc.v1.OfferedTools.Builder, io.github.protolink_grpc.v1.OfferedToolsOrBuilder> offeredBuilder_;
+    /**
+     * <pre>
+     * The tools that are offered to the model. Set by the server. Unset means those of the last `context.prepared` of the same run
+     * that has them.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.OfferedTools offered = 3;</code>
+     * @return Whether the offered field is set.
+     */
+    public boolean hasOffered() {
+      return ((bitField0_ & 0x00000004) != 0);
+    }
+    /**
+     * <pre>
+     * The tools that are offered to the model. Set by the server. Unset means those of the last `context.prepared` of the same run
+     * that has them.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.OfferedTools offered = 3;</code>
+     * @return The offered.
+     */
+    public io.github.protolink_grpc.v1.OfferedTools getOffered() {
+      if (offeredBuilder_ == null) {
+        return offered_ == null ? io.github.protolink_grpc.v1.OfferedTools.getDefaultInstance() : offered_;
+      } else {
+        return offeredBuilder_.getMessage();
+      }
+    }
+    /**
+     * <pre>
+     * The tools that are offered to the model. Set by the server. Unset means those of the last `context.prepared` of the same run
+     * that has them.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.OfferedTools offered = 3;</code>
+     */
+    public Builder setOffered(io.github.protolink_grpc.v1.OfferedTools value) {
+      if (offeredBuilder_ == null) {
+        if (value == null) {
+          throw new NullPointerException();
+        }
+        offered_ = value;
+      } else {
+        offeredBuilder_.setMessage(value);
+      }
+      bitField0_ |= 0x00000004;
+      onChanged();
+      return this;
+    }
+    /**
+     * <pre>
+     * The tools that are offered to the model. Set by the server. Unset means those of the last `context.prepared` of the same run
+     * that has them.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.OfferedTools offered = 3;</code>
+     */
+    public Builder setOffered(
+        io.github.protolink_grpc.v1.OfferedTools.Builder builderForValue) {
+      if (offeredBuilder_ == null) {
+        offered_ = builderForValue.build();
+      } else {
+        offeredBuilder_.setMessage(builderForValue.build());
+      }
+      bitField0_ |= 0x00000004;
+      onChanged();
+      return this;
+    }
+    /**
+     * <pre>
+     * The tools that are offered to the model. Set by the server. Unset means those of the last `context.prepared` of the same run
+     * that has them.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.OfferedTools offered = 3;</code>
+     */
+    public Builder mergeOffered(io.github.protolink_grpc.v1.OfferedTools value) {
+      if (offeredBuilder_ == null) {
+        if (((bitField0_ & 0x00000004) != 0) &&
+          offered_ != null &&
+          offered_ != io.github.protolink_grpc.v1.OfferedTools.getDefaultInstance()) {
+          getOfferedBuilder().mergeFrom(value);
+        } else {
+          offered_ = value;
+        }
+      } else {
+        offeredBuilder_.mergeFrom(value);
+      }
+      if (offered_ != null) {
+        bitField0_ |= 0x00000004;
+        onChanged();
+      }
+      return this;
+    }
+    /**
+     * <pre>
+     * The tools that are offered to the model. Set by the server. Unset means those of the last `context.prepared` of the same run
+     * that has them.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.OfferedTools offered = 3;</code>
+     */
+    public Builder clearOffered() {
+      bitField0_ = (bitField0_ & ~0x00000004);
+      offered_ = null;
+      if (offeredBuilder_ != null) {
+        offeredBuilder_.dispose();
+        offeredBuilder_ = null;
+      }
+      onChanged();
+      return this;
+    }
+    /**
+     * <pre>
+     * The tools that are offered to the model. Set by the server. Unset means those of the last `context.prepared` of the same run
+     * that has them.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.OfferedTools offered = 3;</code>
+     */
+    public io.github.protolink_grpc.v1.OfferedTools.Builder getOfferedBuilder() {
+      bitField0_ |= 0x00000004;
+      onChanged();
+      return internalGetOfferedFieldBuilder().getBuilder();
+    }
+    /**
+     * <pre>
+     * The tools that are offered to the model. Set by the server. Unset means those of the last `context.prepared` of the same run
+     * that has them.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.OfferedTools offered = 3;</code>
+     */
+    public io.github.protolink_grpc.v1.OfferedToolsOrBuilder getOfferedOrBuilder() {
+      if (offeredBuilder_ != null) {
+        return offeredBuilder_.getMessageOrBuilder();
+      } else {
+        return offered_ == null ?
+            io.github.protolink_grpc.v1.OfferedTools.getDefaultInstance() : offered_;
+      }
+    }
+    /**
+     * <pre>
+     * The tools that are offered to the model. Set by the server. Unset means those of the last `context.prepared` of the same run
+     * that has them.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.OfferedTools offered = 3;</code>
+     */
+    private com.google.protobuf.SingleFieldBuilder<
+        io.github.protolink_grpc.v1.OfferedTools, io.github.protolink_grpc.v1.OfferedTools.Builder, io.github.protolink_grpc.v1.OfferedToolsOrBuilder> 
+        internalGetOfferedFieldBuilder() {
+      if (offeredBuilder_ == null) {
+        offeredBuilder_ = new com.google.protobuf.SingleFieldBuilder<
+            io.github.protolink_grpc.v1.OfferedTools, io.github.protolink_grpc.v1.OfferedTools.Builder, io.github.protolink_grpc.v1.OfferedToolsOrBuilder>(
+                getOffered(),
+                getParentForChildren(),
+                isClean());
+        offered_ = null;
+      }
+      return offeredBuilder_;
     }
 
     // @@protoc_insertion_point(builder_scope:plgrpc.v1.ContextPrepared)

@@ -46,4 +46,34 @@ public interface ContextPreparedOrBuilder extends
    * @return The step.
    */
   int getStep();
+
+  /**
+   * <pre>
+   * The tools that are offered to the model. Set by the server. Unset means those of the last `context.prepared` of the same run
+   * that has them.
+   * </pre>
+   *
+   * <code>.plgrpc.v1.OfferedTools offered = 3;</code>
+   * @return Whether the offered field is set.
+   */
+  boolean hasOffered();
+  /**
+   * <pre>
+   * The tools that are offered to the model. Set by the server. Unset means those of the last `context.prepared` of the same run
+   * that has them.
+   * </pre>
+   *
+   * <code>.plgrpc.v1.OfferedTools offered = 3;</code>
+   * @return The offered.
+   */
+  io.github.protolink_grpc.v1.OfferedTools getOffered();
+  /**
+   * <pre>
+   * The tools that are offered to the model. Set by the server. Unset means those of the last `context.prepared` of the same run
+   * that has them.
+   * </pre>
+   *
+   * <code>.plgrpc.v1.OfferedTools offered = 3;</code>
+   */
+  io.github.protolink_grpc.v1.OfferedToolsOrBuilder getOfferedOrBuilder();
 }

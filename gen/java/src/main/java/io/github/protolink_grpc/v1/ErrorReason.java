@@ -317,7 +317,7 @@ public enum ErrorReason
   ERROR_REASON_MODEL_FAILED(35),
   /**
    * <pre>
-   * The language model is unreachable, overloaded or rate limited. Retry with backoff. gRPC code: UNAVAILABLE.
+   * The language model is unreachable or overloaded. Retry with backoff. gRPC code: UNAVAILABLE.
    * </pre>
    *
    * <code>ERROR_REASON_MODEL_UNAVAILABLE = 36;</code>
@@ -573,6 +573,15 @@ public enum ErrorReason
    * <code>ERROR_REASON_LINK_CYCLE = 66;</code>
    */
   ERROR_REASON_LINK_CYCLE(66),
+  /**
+   * <pre>
+   * The provider of the language model limits the rate of requests or tokens. Retry after the delay, or with backoff. gRPC code:
+   * UNAVAILABLE.
+   * </pre>
+   *
+   * <code>ERROR_REASON_MODEL_RATE_LIMITED = 67;</code>
+   */
+  ERROR_REASON_MODEL_RATE_LIMITED(67),
   UNRECOGNIZED(-1),
   ;
 
@@ -882,7 +891,7 @@ public enum ErrorReason
   public static final int ERROR_REASON_MODEL_FAILED_VALUE = 35;
   /**
    * <pre>
-   * The language model is unreachable, overloaded or rate limited. Retry with backoff. gRPC code: UNAVAILABLE.
+   * The language model is unreachable or overloaded. Retry with backoff. gRPC code: UNAVAILABLE.
    * </pre>
    *
    * <code>ERROR_REASON_MODEL_UNAVAILABLE = 36;</code>
@@ -1138,6 +1147,15 @@ public enum ErrorReason
    * <code>ERROR_REASON_LINK_CYCLE = 66;</code>
    */
   public static final int ERROR_REASON_LINK_CYCLE_VALUE = 66;
+  /**
+   * <pre>
+   * The provider of the language model limits the rate of requests or tokens. Retry after the delay, or with backoff. gRPC code:
+   * UNAVAILABLE.
+   * </pre>
+   *
+   * <code>ERROR_REASON_MODEL_RATE_LIMITED = 67;</code>
+   */
+  public static final int ERROR_REASON_MODEL_RATE_LIMITED_VALUE = 67;
 
 
   public final int getNumber() {
@@ -1231,6 +1249,7 @@ public enum ErrorReason
       case 64: return ERROR_REASON_TURN_NOT_QUEUED;
       case 65: return ERROR_REASON_TASK_STARTED;
       case 66: return ERROR_REASON_LINK_CYCLE;
+      case 67: return ERROR_REASON_MODEL_RATE_LIMITED;
       default: return null;
     }
   }

@@ -36,7 +36,7 @@ public final class ErrorReasonOuterClass {
   static {
     java.lang.String[] descriptorData = {
       "\n\034plgrpc/v1/error_reason.proto\022\tplgrpc.v" +
-      "1*\257\022\n\013ErrorReason\022\034\n\030ERROR_REASON_UNSPEC" +
+      "1*\324\022\n\013ErrorReason\022\034\n\030ERROR_REASON_UNSPEC" +
       "IFIED\020\000\022\037\n\033ERROR_REASON_TASK_NOT_FOUND\020\001" +
       "\022\036\n\032ERROR_REASON_TASK_FINISHED\020\002\022%\n!ERRO" +
       "R_REASON_TASK_ALREADY_RUNNING\020\003\022$\n ERROR" +
@@ -94,10 +94,11 @@ public final class ErrorReasonOuterClass {
       "ERROR_REASON_THREAD_NOT_FOUND\020>\022\034\n\030ERROR" +
       "_REASON_THREAD_BUSY\020?\022 \n\034ERROR_REASON_TU" +
       "RN_NOT_QUEUED\020@\022\035\n\031ERROR_REASON_TASK_STA" +
-      "RTED\020A\022\033\n\027ERROR_REASON_LINK_CYCLE\020BBc\n\033i" +
-      "o.github.protolink_grpc.v1P\001ZBgithub.com" +
-      "/protolink-grpc/protolink-grpc/gen/go/pl" +
-      "grpc/v1;plgrpcv1b\006proto3"
+      "RTED\020A\022\033\n\027ERROR_REASON_LINK_CYCLE\020B\022#\n\037E" +
+      "RROR_REASON_MODEL_RATE_LIMITED\020CBc\n\033io.g" +
+      "ithub.protolink_grpc.v1P\001ZBgithub.com/pr" +
+      "otolink-grpc/protolink-grpc/gen/go/plgrp" +
+      "c/v1;plgrpcv1b\006proto3"
     };
     descriptor = com.google.protobuf.Descriptors.FileDescriptor
       .internalBuildGeneratedFileFrom(descriptorData,

@@ -196,6 +196,16 @@ public final class Event {
   static final 
     com.google.protobuf.GeneratedMessage.FieldAccessorTable
       internal_static_plgrpc_v1_TaskUnlinked_fieldAccessorTable;
+  static final com.google.protobuf.Descriptors.Descriptor
+    internal_static_plgrpc_v1_TaskQueued_descriptor;
+  static final 
+    com.google.protobuf.GeneratedMessage.FieldAccessorTable
+      internal_static_plgrpc_v1_TaskQueued_fieldAccessorTable;
+  static final com.google.protobuf.Descriptors.Descriptor
+    internal_static_plgrpc_v1_PeerTaskLinked_descriptor;
+  static final 
+    com.google.protobuf.GeneratedMessage.FieldAccessorTable
+      internal_static_plgrpc_v1_PeerTaskLinked_fieldAccessorTable;
 
   public static com.google.protobuf.Descriptors.FileDescriptor
       getDescriptor() {
@@ -213,164 +223,174 @@ public final class Event {
       "\024plgrpc/v1/part.proto\032\027plgrpc/v1/payload" +
       ".proto\032\026plgrpc/v1/policy.proto\032\024plgrpc/v" +
       "1/task.proto\032\034plgrpc/v1/task_control.pro" +
-      "to\032\025plgrpc/v1/usage.proto\"\351\017\n\010RunEvent\022\017" +
-      "\n\007task_id\030\001 \001(\t\022\020\n\010sequence\030\002 \001(\003\022\016\n\006run" +
-      "_id\030\003 \001(\t\022\022\n\nsession_id\030\004 \001(\t\022\022\n\nevent_t" +
-      "ype\030\005 \001(\t\022/\n\013create_time\030\006 \001(\0132\032.google." +
-      "protobuf.Timestamp\022\022\n\nagent_name\030\007 \001(\t\022\021" +
-      "\n\taction_id\030\010 \001(\t\022\021\n\tthread_id\030\n \001(\t\022\017\n\007" +
-      "turn_id\030\013 \001(\t\022\014\n\004last\030\014 \001(\010\022%\n\010severity\030" +
-      "\r \001(\0162\023.plgrpc.v1.Severity\022\017\n\007summary\030\016 " +
-      "\001(\t\022\025\n\rmetadata_json\030\017 \001(\t\022\027\n\017must_under" +
-      "stand\030\023 \001(\010\0222\n\016task_submitted\030@ \001(\0132\030.pl" +
-      "grpc.v1.TaskSubmittedH\000\0223\n\013task_status\030A" +
-      " \001(\0132\034.plgrpc.v1.TaskStatusChangedH\000\0225\n\r" +
-      "task_messages\030B \001(\0132\034.plgrpc.v1.TaskMess" +
-      "agesAddedH\000\0227\n\rtask_artifact\030C \001(\0132\036.plg" +
-      "rpc.v1.TaskArtifactUpdatedH\000\022.\n\014task_pat" +
-      "ched\030D \001(\0132\026.plgrpc.v1.TaskPatchedH\000\0220\n\r" +
-      "task_progress\030E \001(\0132\027.plgrpc.v1.TaskProg" +
-      "ressH\000\0222\n\ntask_error\030F \001(\0132\034.plgrpc.v1.T" +
-      "askErrorReportedH\000\0226\n\020action_requested\030G" +
-      " \001(\0132\032.plgrpc.v1.ActionRequestedH\000\0229\n\rac" +
-      "tion_policy\030H \001(\0132 .plgrpc.v1.ActionPoli" +
-      "cyEvaluatedH\000\0228\n\021approval_required\030I \001(\013" +
-      "2\033.plgrpc.v1.ApprovalRequiredH\000\0226\n\020appro" +
-      "val_decided\030J \001(\0132\032.plgrpc.v1.ApprovalDe" +
-      "cidedH\000\0222\n\016action_started\030K \001(\0132\030.plgrpc" +
-      ".v1.ActionStartedH\000\022.\n\014action_ended\030L \001(" +
-      "\0132\026.plgrpc.v1.ActionEndedH\000\0226\n\020context_p" +
-      "repared\030M \001(\0132\032.plgrpc.v1.ContextPrepare" +
-      "dH\000\0225\n\020llm_call_started\030N \001(\0132\031.plgrpc.v" +
-      "1.LlmCallStartedH\000\0229\n\022llm_call_completed" +
-      "\030O \001(\0132\033.plgrpc.v1.LlmCallCompletedH\000\0224\n" +
-      "\017budget_reported\030P \001(\0132\031.plgrpc.v1.Budge" +
-      "tReportedH\000\022(\n\006custom\030R \001(\0132\026.plgrpc.v1." +
-      "CustomEventH\000\0226\n\020cancel_requested\030S \001(\0132" +
-      "\032.plgrpc.v1.CancelRequestedH\000\0223\n\017llm_cal" +
-      "l_failed\030T \001(\0132\030.plgrpc.v1.LlmCallFailed" +
-      "H\000\0228\n\021context_compacted\030U \001(\0132\033.plgrpc.v" +
-      "1.ContextCompactedH\000\0222\n\016task_described\030V" +
-      " \001(\0132\030.plgrpc.v1.TaskDescribedH\000\022;\n\023task" +
-      "_input_replaced\030W \001(\0132\034.plgrpc.v1.TaskIn" +
-      "putReplacedH\000\022=\n\024task_start_requested\030X " +
-      "\001(\0132\035.plgrpc.v1.TaskStartRequestedH\000\022=\n\024" +
-      "task_pause_requested\030Y \001(\0132\035.plgrpc.v1.T" +
-      "askPauseRequestedH\000\022,\n\013task_paused\030Z \001(\013" +
-      "2\025.plgrpc.v1.TaskPausedH\000\022.\n\014task_resume" +
-      "d\030[ \001(\0132\026.plgrpc.v1.TaskResumedH\000\022.\n\014tas" +
-      "k_retried\030\\ \001(\0132\026.plgrpc.v1.TaskRetriedH" +
-      "\000\022,\n\013task_linked\030] \001(\0132\025.plgrpc.v1.TaskL" +
-      "inkedH\000\0220\n\rtask_unlinked\030^ \001(\0132\027.plgrpc." +
-      "v1.TaskUnlinkedH\000B\t\n\007payloadJ\004\010\t\020\nJ\004\010\020\020\023" +
-      "R\020parent_action_idR\010trace_idR\007span_idR\016p" +
-      "arent_span_id\"w\n\rTaskSubmitted\022\035\n\004task\030\001" +
-      " \001(\0132\017.plgrpc.v1.Task\022\021\n\tprincipal\030\002 \001(\t" +
-      "\022\022\n\nrequest_id\030\003 \001(\t\022\021\n\tthread_id\030\004 \001(\t\022" +
-      "\r\n\005draft\030\005 \001(\010\"\351\001\n\021TaskStatusChanged\022,\n\016" +
-      "previous_state\030\001 \001(\0162\024.plgrpc.v1.TaskSta" +
-      "te\022\'\n\tnew_state\030\002 \001(\0162\024.plgrpc.v1.TaskSt" +
-      "ate\022#\n\007failure\030\003 \001(\0132\022.plgrpc.v1.Failure" +
-      "\022\025\n\rcancel_reason\030\004 \001(\t\022 \n\003run\030\005 \001(\0132\023.p" +
-      "lgrpc.v1.RunStart\022\037\n\005usage\030\006 \001(\0132\020.plgrp" +
-      "c.v1.Usage\"\236\001\n\010RunStart\022\017\n\007attempt\030\001 \001(\005" +
-      "\022\"\n\005cause\030\002 \001(\0162\023.plgrpc.v1.RunCause\022&\n\007" +
-      "context\030\003 \001(\0132\025.plgrpc.v1.RunContext\022!\n\006" +
-      "worker\030\004 \001(\0132\021.plgrpc.v1.Worker\022\022\n\nlog_f" +
-      "ormat\030\005 \001(\005\"5\n\006Worker\022\014\n\004name\030\001 \001(\t\022\017\n\007v" +
-      "ersion\030\002 \001(\t\022\014\n\004host\030\003 \001(\t\"M\n\021TaskMessag" +
-      "esAdded\022$\n\010messages\030\001 \003(\0132\022.plgrpc.v1.Me" +
-      "ssage\022\022\n\nrequest_id\030\002 \001(\t\"`\n\023TaskArtifac" +
-      "tUpdated\022%\n\010artifact\030\001 \001(\0132\023.plgrpc.v1.A" +
-      "rtifact\022\016\n\006append\030\002 \001(\010\022\022\n\nlast_chunk\030\003 " +
-      "\001(\010\"=\n\013TaskPatched\022\025\n\rmetadata_json\030\001 \001(" +
-      "\t\022\027\n\017flow_state_json\030\002 \001(\t\"C\n\014TaskProgre" +
-      "ss\022\025\n\010progress\030\001 \001(\001H\000\210\001\001\022\017\n\007message\030\002 \001" +
-      "(\tB\013\n\t_progress\"`\n\021TaskErrorReported\022#\n\007" +
-      "failure\030\001 \001(\0132\022.plgrpc.v1.Failure\022&\n\006eff" +
-      "ect\030\002 \001(\0162\026.plgrpc.v1.ErrorEffect\"N\n\017Can" +
-      "celRequested\022\016\n\006reason\030\001 \001(\t\022\024\n\014requeste" +
-      "d_by\030\002 \001(\t\022\025\n\rmetadata_json\030\003 \001(\t\"^\n\017Act" +
-      "ionRequested\022$\n\006action\030\001 \001(\0132\024.plgrpc.v1" +
-      ".RunAction\022\020\n\010position\030\003 \001(\tJ\004\010\002\020\003R\rdele" +
-      "gation_id\"D\n\025ActionPolicyEvaluated\022+\n\010de" +
-      "cision\030\001 \001(\0132\031.plgrpc.v1.PolicyDecision\"" +
-      "\267\001\n\020ApprovalRequired\022\023\n\013approval_id\030\001 \001(" +
-      "\t\022\014\n\004etag\030\002 \001(\t\022%\n\004edit\030\003 \001(\0162\027.plgrpc.v" +
-      "1.ApprovalEdit\022/\n\013expire_time\030\004 \001(\0132\032.go" +
-      "ogle.protobuf.Timestamp\022\025\n\rmetadata_json" +
-      "\030\005 \001(\t\022\021\n\tuncertain\030\006 \001(\010\"\222\001\n\017ApprovalDe" +
-      "cided\022\023\n\013approval_id\030\001 \001(\t\022\'\n\005state\030\002 \001(" +
-      "\0162\030.plgrpc.v1.ApprovalState\022-\n\010decision\030" +
-      "\003 \001(\0132\033.plgrpc.v1.ApprovalDecision\022\022\n\nre" +
-      "quest_id\030\004 \001(\t\"n\n\rActionStarted\022,\n\020edite" +
-      "d_arguments\030\002 \001(\0132\022.plgrpc.v1.Payload\022\014\n" +
-      "\004kind\030\003 \001(\t\022\014\n\004name\030\004 \001(\tJ\004\010\001\020\002R\rdelegat" +
-      "ion_id\"\200\002\n\013ActionEnded\022\014\n\004kind\030\001 \001(\t\022\014\n\004" +
-      "name\030\002 \001(\t\022\"\n\006result\030\003 \001(\0132\022.plgrpc.v1.P" +
-      "ayload\022#\n\007failure\030\004 \001(\0132\022.plgrpc.v1.Fail" +
-      "ure\022+\n\010duration\030\006 \001(\0132\031.google.protobuf." +
-      "Duration\022\037\n\005usage\030\007 \001(\0132\020.plgrpc.v1.Usag" +
-      "e\022)\n\007outcome\030\010 \001(\0162\030.plgrpc.v1.ActionOut" +
-      "comeJ\004\010\005\020\006R\rdelegation_id\"M\n\017ContextPrep" +
-      "ared\022,\n\010manifest\030\001 \001(\0132\032.plgrpc.v1.Conte" +
-      "xtManifest\022\014\n\004step\030\002 \001(\005\"t\n\016LlmCallStart" +
-      "ed\022\017\n\007call_id\030\001 \001(\t\022\020\n\010provider\030\002 \001(\t\022\r\n" +
-      "\005model\030\003 \001(\t\022\017\n\007attempt\030\004 \001(\005\022\014\n\004step\030\005 " +
-      "\001(\005\022\021\n\tstreaming\030\006 \001(\010\"\204\002\n\020LlmCallComple" +
-      "ted\022\017\n\007call_id\030\001 \001(\t\022\020\n\010provider\030\002 \001(\t\022\r" +
-      "\n\005model\030\003 \001(\t\022\014\n\004step\030\004 \001(\005\022\014\n\004text\030\005 \001(" +
-      "\t\022\037\n\005usage\030\006 \001(\0132\020.plgrpc.v1.Usage\022+\n\010du" +
-      "ration\030\007 \001(\0132\031.google.protobuf.Duration\022" +
-      "\024\n\014metrics_json\030\010 \001(\t\022\'\n\ntool_calls\030\t \003(" +
-      "\0132\023.plgrpc.v1.ToolCall\022\025\n\rfinish_reason\030" +
-      "\n \001(\t\"=\n\016BudgetReported\022+\n\010decision\030\001 \001(" +
-      "\0132\031.plgrpc.v1.BudgetDecision\"\306\001\n\rLlmCall" +
-      "Failed\022\017\n\007call_id\030\001 \001(\t\022\020\n\010provider\030\002 \001(" +
-      "\t\022\r\n\005model\030\003 \001(\t\022\014\n\004step\030\004 \001(\005\022\017\n\007attemp" +
-      "t\030\005 \001(\005\022#\n\007failure\030\006 \001(\0132\022.plgrpc.v1.Fai" +
-      "lure\022\022\n\nwill_retry\030\007 \001(\010\022+\n\010duration\030\010 \001" +
-      "(\0132\031.google.protobuf.Duration\"\201\001\n\020Contex" +
-      "tCompacted\022\025\n\rbefore_tokens\030\001 \001(\003\022\024\n\014aft" +
-      "er_tokens\030\002 \001(\003\022/\n\010strategy\030\003 \001(\0162\035.plgr" +
-      "pc.v1.CompactionStrategy\022\017\n\007summary\030\004 \001(" +
-      "\t\"2\n\013CustomEvent\022#\n\007payload\030\001 \001(\0132\022.plgr" +
-      "pc.v1.Payload\"\270\001\n\005Delta\022\017\n\007task_id\030\001 \001(\t" +
-      "\022\016\n\006run_id\030\002 \001(\t\022\017\n\007call_id\030\003 \001(\t\022\r\n\005blo" +
-      "ck\030\004 \001(\005\022\024\n\014offset_bytes\030\005 \001(\003\022\016\n\004text\030\006" +
-      " \001(\tH\000\022\023\n\treasoning\030\007 \001(\tH\000\022\030\n\016tool_argu" +
-      "ments\030\010 \001(\tH\000\022\020\n\006output\030\t \001(\tH\000B\007\n\005piece" +
-      "\"T\n\rTaskDescribed\022/\n\013description\030\001 \001(\0132\032" +
-      ".plgrpc.v1.TaskDescription\022\022\n\nchanged_by" +
-      "\030\002 \001(\t\"M\n\021TaskInputReplaced\022$\n\010messages\030" +
-      "\001 \003(\0132\022.plgrpc.v1.Message\022\022\n\nchanged_by\030" +
-      "\002 \001(\t\"<\n\022TaskStartRequested\022\024\n\014requested" +
-      "_by\030\001 \001(\t\022\020\n\010external\030\002 \001(\010\":\n\022TaskPause" +
-      "Requested\022\016\n\006reason\030\001 \001(\t\022\024\n\014requested_b" +
-      "y\030\002 \001(\t\"\014\n\nTaskPaused\"3\n\013TaskResumed\022\016\n\006" +
-      "reason\030\001 \001(\t\022\024\n\014requested_by\030\002 \001(\t\"p\n\013Ta" +
-      "skRetried\022,\n\016previous_state\030\001 \001(\0162\024.plgr" +
-      "pc.v1.TaskState\022\016\n\006reason\030\002 \001(\t\022\024\n\014reque" +
-      "sted_by\030\003 \001(\t\022\r\n\005retry\030\004 \001(\005\"/\n\nTaskLink" +
-      "ed\022!\n\004link\030\001 \001(\0132\023.plgrpc.v1.TaskLink\"1\n" +
-      "\014TaskUnlinked\022!\n\004link\030\001 \001(\0132\023.plgrpc.v1." +
-      "TaskLink*a\n\010Severity\022\030\n\024SEVERITY_UNSPECI" +
-      "FIED\020\000\022\021\n\rSEVERITY_INFO\020\001\022\024\n\020SEVERITY_WA" +
-      "RNING\020\002\022\022\n\016SEVERITY_ERROR\020\003*\237\001\n\010RunCause" +
-      "\022\031\n\025RUN_CAUSE_UNSPECIFIED\020\000\022\027\n\023RUN_CAUSE" +
-      "_SUBMITTED\020\001\022\027\n\023RUN_CAUSE_CONTINUED\020\002\022\027\n" +
-      "\023RUN_CAUSE_RECOVERED\020\003\022\025\n\021RUN_CAUSE_RETR" +
-      "IED\020\004\022\026\n\022RUN_CAUSE_EXTERNAL\020\005*^\n\013ErrorEf" +
-      "fect\022\034\n\030ERROR_EFFECT_UNSPECIFIED\020\000\022\032\n\026ER" +
-      "ROR_EFFECT_CONTINUES\020\001\022\025\n\021ERROR_EFFECT_E" +
-      "NDS\020\002*\275\001\n\rActionOutcome\022\036\n\032ACTION_OUTCOM" +
-      "E_UNSPECIFIED\020\000\022\034\n\030ACTION_OUTCOME_COMPLE" +
-      "TED\020\001\022\031\n\025ACTION_OUTCOME_FAILED\020\002\022\031\n\025ACTI" +
-      "ON_OUTCOME_DENIED\020\003\022\033\n\027ACTION_OUTCOME_RE" +
-      "JECTED\020\004\022\033\n\027ACTION_OUTCOME_CANCELED\020\005Bc\n" +
-      "\033io.github.protolink_grpc.v1P\001ZBgithub.c" +
-      "om/protolink-grpc/protolink-grpc/gen/go/" +
-      "plgrpc/v1;plgrpcv1b\006proto3"
+      "to\032\024plgrpc/v1/tool.proto\032\025plgrpc/v1/usag" +
+      "e.proto\"\267\020\n\010RunEvent\022\017\n\007task_id\030\001 \001(\t\022\020\n" +
+      "\010sequence\030\002 \001(\003\022\016\n\006run_id\030\003 \001(\t\022\022\n\nsessi" +
+      "on_id\030\004 \001(\t\022\022\n\nevent_type\030\005 \001(\t\022/\n\013creat" +
+      "e_time\030\006 \001(\0132\032.google.protobuf.Timestamp" +
+      "\022\022\n\nagent_name\030\007 \001(\t\022\021\n\taction_id\030\010 \001(\t\022" +
+      "\014\n\004last\030\014 \001(\010\022%\n\010severity\030\r \001(\0162\023.plgrpc" +
+      ".v1.Severity\022\017\n\007summary\030\016 \001(\t\022\025\n\rmetadat" +
+      "a_json\030\017 \001(\t\022\027\n\017must_understand\030\023 \001(\010\0222\n" +
+      "\016task_submitted\030@ \001(\0132\030.plgrpc.v1.TaskSu" +
+      "bmittedH\000\0223\n\013task_status\030A \001(\0132\034.plgrpc." +
+      "v1.TaskStatusChangedH\000\0225\n\rtask_messages\030" +
+      "B \001(\0132\034.plgrpc.v1.TaskMessagesAddedH\000\0227\n" +
+      "\rtask_artifact\030C \001(\0132\036.plgrpc.v1.TaskArt" +
+      "ifactUpdatedH\000\022.\n\014task_patched\030D \001(\0132\026.p" +
+      "lgrpc.v1.TaskPatchedH\000\0220\n\rtask_progress\030" +
+      "E \001(\0132\027.plgrpc.v1.TaskProgressH\000\0222\n\ntask" +
+      "_error\030F \001(\0132\034.plgrpc.v1.TaskErrorReport" +
+      "edH\000\0226\n\020action_requested\030G \001(\0132\032.plgrpc." +
+      "v1.ActionRequestedH\000\0229\n\raction_policy\030H " +
+      "\001(\0132 .plgrpc.v1.ActionPolicyEvaluatedH\000\022" +
+      "8\n\021approval_required\030I \001(\0132\033.plgrpc.v1.A" +
+      "pprovalRequiredH\000\0226\n\020approval_decided\030J " +
+      "\001(\0132\032.plgrpc.v1.ApprovalDecidedH\000\0222\n\016act" +
+      "ion_started\030K \001(\0132\030.plgrpc.v1.ActionStar" +
+      "tedH\000\022.\n\014action_ended\030L \001(\0132\026.plgrpc.v1." +
+      "ActionEndedH\000\0226\n\020context_prepared\030M \001(\0132" +
+      "\032.plgrpc.v1.ContextPreparedH\000\0225\n\020llm_cal" +
+      "l_started\030N \001(\0132\031.plgrpc.v1.LlmCallStart" +
+      "edH\000\0229\n\022llm_call_completed\030O \001(\0132\033.plgrp" +
+      "c.v1.LlmCallCompletedH\000\0224\n\017budget_report" +
+      "ed\030P \001(\0132\031.plgrpc.v1.BudgetReportedH\000\022(\n" +
+      "\006custom\030R \001(\0132\026.plgrpc.v1.CustomEventH\000\022" +
+      "6\n\020cancel_requested\030S \001(\0132\032.plgrpc.v1.Ca" +
+      "ncelRequestedH\000\0223\n\017llm_call_failed\030T \001(\013" +
+      "2\030.plgrpc.v1.LlmCallFailedH\000\0228\n\021context_" +
+      "compacted\030U \001(\0132\033.plgrpc.v1.ContextCompa" +
+      "ctedH\000\0222\n\016task_described\030V \001(\0132\030.plgrpc." +
+      "v1.TaskDescribedH\000\022;\n\023task_input_replace" +
+      "d\030W \001(\0132\034.plgrpc.v1.TaskInputReplacedH\000\022" +
+      "=\n\024task_start_requested\030X \001(\0132\035.plgrpc.v" +
+      "1.TaskStartRequestedH\000\022=\n\024task_pause_req" +
+      "uested\030Y \001(\0132\035.plgrpc.v1.TaskPauseReques" +
+      "tedH\000\022,\n\013task_paused\030Z \001(\0132\025.plgrpc.v1.T" +
+      "askPausedH\000\022.\n\014task_resumed\030[ \001(\0132\026.plgr" +
+      "pc.v1.TaskResumedH\000\022.\n\014task_retried\030\\ \001(" +
+      "\0132\026.plgrpc.v1.TaskRetriedH\000\022,\n\013task_link" +
+      "ed\030] \001(\0132\025.plgrpc.v1.TaskLinkedH\000\0220\n\rtas" +
+      "k_unlinked\030^ \001(\0132\027.plgrpc.v1.TaskUnlinke" +
+      "dH\000\022,\n\013task_queued\030_ \001(\0132\025.plgrpc.v1.Tas" +
+      "kQueuedH\000\022.\n\tpeer_task\030` \001(\0132\031.plgrpc.v1" +
+      ".PeerTaskLinkedH\000B\t\n\007payloadJ\004\010\t\020\014J\004\010\020\020\023" +
+      "R\020parent_action_idR\tthread_idR\007turn_idR\010" +
+      "trace_idR\007span_idR\016parent_span_id\"\213\001\n\rTa" +
+      "skSubmitted\022\035\n\004task\030\001 \001(\0132\017.plgrpc.v1.Ta" +
+      "sk\022\021\n\tprincipal\030\002 \001(\t\022\022\n\nrequest_id\030\003 \001(" +
+      "\t\022\021\n\tthread_id\030\004 \001(\t\022\r\n\005draft\030\005 \001(\010\022\022\n\nr" +
+      "untime_id\030\006 \001(\t\"\351\001\n\021TaskStatusChanged\022,\n" +
+      "\016previous_state\030\001 \001(\0162\024.plgrpc.v1.TaskSt" +
+      "ate\022\'\n\tnew_state\030\002 \001(\0162\024.plgrpc.v1.TaskS" +
+      "tate\022#\n\007failure\030\003 \001(\0132\022.plgrpc.v1.Failur" +
+      "e\022\025\n\rcancel_reason\030\004 \001(\t\022 \n\003run\030\005 \001(\0132\023." +
+      "plgrpc.v1.RunStart\022\037\n\005usage\030\006 \001(\0132\020.plgr" +
+      "pc.v1.Usage\"\236\001\n\010RunStart\022\017\n\007attempt\030\001 \001(" +
+      "\005\022\"\n\005cause\030\002 \001(\0162\023.plgrpc.v1.RunCause\022&\n" +
+      "\007context\030\003 \001(\0132\025.plgrpc.v1.RunContext\022!\n" +
+      "\006worker\030\004 \001(\0132\021.plgrpc.v1.Worker\022\022\n\nlog_" +
+      "format\030\005 \001(\005\"5\n\006Worker\022\014\n\004name\030\001 \001(\t\022\017\n\007" +
+      "version\030\002 \001(\t\022\014\n\004host\030\003 \001(\t\"M\n\021TaskMessa" +
+      "gesAdded\022$\n\010messages\030\001 \003(\0132\022.plgrpc.v1.M" +
+      "essage\022\022\n\nrequest_id\030\002 \001(\t\"`\n\023TaskArtifa" +
+      "ctUpdated\022%\n\010artifact\030\001 \001(\0132\023.plgrpc.v1." +
+      "Artifact\022\016\n\006append\030\002 \001(\010\022\022\n\nlast_chunk\030\003" +
+      " \001(\010\"=\n\013TaskPatched\022\025\n\rmetadata_json\030\001 \001" +
+      "(\t\022\027\n\017flow_state_json\030\002 \001(\t\"C\n\014TaskProgr" +
+      "ess\022\025\n\010progress\030\001 \001(\001H\000\210\001\001\022\017\n\007message\030\002 " +
+      "\001(\tB\013\n\t_progress\"`\n\021TaskErrorReported\022#\n" +
+      "\007failure\030\001 \001(\0132\022.plgrpc.v1.Failure\022&\n\006ef" +
+      "fect\030\002 \001(\0162\026.plgrpc.v1.ErrorEffect\"N\n\017Ca" +
+      "ncelRequested\022\016\n\006reason\030\001 \001(\t\022\024\n\014request" +
+      "ed_by\030\002 \001(\t\022\025\n\rmetadata_json\030\003 \001(\t\"^\n\017Ac" +
+      "tionRequested\022$\n\006action\030\001 \001(\0132\024.plgrpc.v" +
+      "1.RunAction\022\020\n\010position\030\003 \001(\tJ\004\010\002\020\003R\rdel" +
+      "egation_id\"D\n\025ActionPolicyEvaluated\022+\n\010d" +
+      "ecision\030\001 \001(\0132\031.plgrpc.v1.PolicyDecision" +
+      "\"\267\001\n\020ApprovalRequired\022\023\n\013approval_id\030\001 \001" +
+      "(\t\022\014\n\004etag\030\002 \001(\t\022%\n\004edit\030\003 \001(\0162\027.plgrpc." +
+      "v1.ApprovalEdit\022/\n\013expire_time\030\004 \001(\0132\032.g" +
+      "oogle.protobuf.Timestamp\022\025\n\rmetadata_jso" +
+      "n\030\005 \001(\t\022\021\n\tuncertain\030\006 \001(\010\"\222\001\n\017ApprovalD" +
+      "ecided\022\023\n\013approval_id\030\001 \001(\t\022\'\n\005state\030\002 \001" +
+      "(\0162\030.plgrpc.v1.ApprovalState\022-\n\010decision" +
+      "\030\003 \001(\0132\033.plgrpc.v1.ApprovalDecision\022\022\n\nr" +
+      "equest_id\030\004 \001(\t\"n\n\rActionStarted\022,\n\020edit" +
+      "ed_arguments\030\002 \001(\0132\022.plgrpc.v1.Payload\022\014" +
+      "\n\004kind\030\003 \001(\t\022\014\n\004name\030\004 \001(\tJ\004\010\001\020\002R\rdelega" +
+      "tion_id\"\200\002\n\013ActionEnded\022\014\n\004kind\030\001 \001(\t\022\014\n" +
+      "\004name\030\002 \001(\t\022\"\n\006result\030\003 \001(\0132\022.plgrpc.v1." +
+      "Payload\022#\n\007failure\030\004 \001(\0132\022.plgrpc.v1.Fai" +
+      "lure\022+\n\010duration\030\006 \001(\0132\031.google.protobuf" +
+      ".Duration\022\037\n\005usage\030\007 \001(\0132\020.plgrpc.v1.Usa" +
+      "ge\022)\n\007outcome\030\010 \001(\0162\030.plgrpc.v1.ActionOu" +
+      "tcomeJ\004\010\005\020\006R\rdelegation_id\"w\n\017ContextPre" +
+      "pared\022,\n\010manifest\030\001 \001(\0132\032.plgrpc.v1.Cont" +
+      "extManifest\022\014\n\004step\030\002 \001(\005\022(\n\007offered\030\003 \001" +
+      "(\0132\027.plgrpc.v1.OfferedTools\"\251\001\n\016LlmCallS" +
+      "tarted\022\017\n\007call_id\030\001 \001(\t\022\020\n\010provider\030\002 \001(" +
+      "\t\022\r\n\005model\030\003 \001(\t\022\017\n\007attempt\030\004 \001(\005\022\014\n\004ste" +
+      "p\030\005 \001(\005\022\021\n\tstreaming\030\006 \001(\010\022\032\n\022requested_" +
+      "provider\030\007 \001(\t\022\027\n\017requested_model\030\010 \001(\t\"" +
+      "\234\002\n\020LlmCallCompleted\022\017\n\007call_id\030\001 \001(\t\022\020\n" +
+      "\010provider\030\002 \001(\t\022\r\n\005model\030\003 \001(\t\022\014\n\004step\030\004" +
+      " \001(\005\022\014\n\004text\030\005 \001(\t\022\037\n\005usage\030\006 \001(\0132\020.plgr" +
+      "pc.v1.Usage\022+\n\010duration\030\007 \001(\0132\031.google.p" +
+      "rotobuf.Duration\022\024\n\014metrics_json\030\010 \001(\t\022\'" +
+      "\n\ntool_calls\030\t \003(\0132\023.plgrpc.v1.ToolCall\022" +
+      "\025\n\rfinish_reason\030\n \001(\t\022\026\n\016response_model" +
+      "\030\013 \001(\t\"=\n\016BudgetReported\022+\n\010decision\030\001 \001" +
+      "(\0132\031.plgrpc.v1.BudgetDecision\"\306\001\n\rLlmCal" +
+      "lFailed\022\017\n\007call_id\030\001 \001(\t\022\020\n\010provider\030\002 \001" +
+      "(\t\022\r\n\005model\030\003 \001(\t\022\014\n\004step\030\004 \001(\005\022\017\n\007attem" +
+      "pt\030\005 \001(\005\022#\n\007failure\030\006 \001(\0132\022.plgrpc.v1.Fa" +
+      "ilure\022\022\n\nwill_retry\030\007 \001(\010\022+\n\010duration\030\010 " +
+      "\001(\0132\031.google.protobuf.Duration\"\201\001\n\020Conte" +
+      "xtCompacted\022\025\n\rbefore_tokens\030\001 \001(\003\022\024\n\014af" +
+      "ter_tokens\030\002 \001(\003\022/\n\010strategy\030\003 \001(\0162\035.plg" +
+      "rpc.v1.CompactionStrategy\022\017\n\007summary\030\004 \001" +
+      "(\t\"2\n\013CustomEvent\022#\n\007payload\030\001 \001(\0132\022.plg" +
+      "rpc.v1.Payload\"\270\001\n\005Delta\022\017\n\007task_id\030\001 \001(" +
+      "\t\022\016\n\006run_id\030\002 \001(\t\022\017\n\007call_id\030\003 \001(\t\022\r\n\005bl" +
+      "ock\030\004 \001(\005\022\024\n\014offset_bytes\030\005 \001(\003\022\016\n\004text\030" +
+      "\006 \001(\tH\000\022\023\n\treasoning\030\007 \001(\tH\000\022\030\n\016tool_arg" +
+      "uments\030\010 \001(\tH\000\022\020\n\006output\030\t \001(\tH\000B\007\n\005piec" +
+      "e\"T\n\rTaskDescribed\022/\n\013description\030\001 \001(\0132" +
+      "\032.plgrpc.v1.TaskDescription\022\022\n\nchanged_b" +
+      "y\030\002 \001(\t\"M\n\021TaskInputReplaced\022$\n\010messages" +
+      "\030\001 \003(\0132\022.plgrpc.v1.Message\022\022\n\nchanged_by" +
+      "\030\002 \001(\t\"<\n\022TaskStartRequested\022\024\n\014requeste" +
+      "d_by\030\001 \001(\t\022\020\n\010external\030\002 \001(\010\":\n\022TaskPaus" +
+      "eRequested\022\016\n\006reason\030\001 \001(\t\022\024\n\014requested_" +
+      "by\030\002 \001(\t\"\014\n\nTaskPaused\"3\n\013TaskResumed\022\016\n" +
+      "\006reason\030\001 \001(\t\022\024\n\014requested_by\030\002 \001(\t\"p\n\013T" +
+      "askRetried\022,\n\016previous_state\030\001 \001(\0162\024.plg" +
+      "rpc.v1.TaskState\022\016\n\006reason\030\002 \001(\t\022\024\n\014requ" +
+      "ested_by\030\003 \001(\t\022\r\n\005retry\030\004 \001(\005\"/\n\nTaskLin" +
+      "ked\022!\n\004link\030\001 \001(\0132\023.plgrpc.v1.TaskLink\"1" +
+      "\n\014TaskUnlinked\022!\n\004link\030\001 \001(\0132\023.plgrpc.v1" +
+      ".TaskLink\",\n\nTaskQueued\022\r\n\005slots\030\001 \001(\005\022\017" +
+      "\n\007waiting\030\002 \001(\005\"h\n\016PeerTaskLinked\022\022\n\nage" +
+      "nt_name\030\001 \001(\t\022\013\n\003url\030\002 \001(\t\022\020\n\010protocol\030\003" +
+      " \001(\t\022\017\n\007task_id\030\004 \001(\t\022\022\n\ncontext_id\030\005 \001(" +
+      "\t*a\n\010Severity\022\030\n\024SEVERITY_UNSPECIFIED\020\000\022" +
+      "\021\n\rSEVERITY_INFO\020\001\022\024\n\020SEVERITY_WARNING\020\002" +
+      "\022\022\n\016SEVERITY_ERROR\020\003*\237\001\n\010RunCause\022\031\n\025RUN" +
+      "_CAUSE_UNSPECIFIED\020\000\022\027\n\023RUN_CAUSE_SUBMIT" +
+      "TED\020\001\022\027\n\023RUN_CAUSE_CONTINUED\020\002\022\027\n\023RUN_CA" +
+      "USE_RECOVERED\020\003\022\025\n\021RUN_CAUSE_RETRIED\020\004\022\026" +
+      "\n\022RUN_CAUSE_EXTERNAL\020\005*^\n\013ErrorEffect\022\034\n" +
+      "\030ERROR_EFFECT_UNSPECIFIED\020\000\022\032\n\026ERROR_EFF" +
+      "ECT_CONTINUES\020\001\022\025\n\021ERROR_EFFECT_ENDS\020\002*\275" +
+      "\001\n\rActionOutcome\022\036\n\032ACTION_OUTCOME_UNSPE" +
+      "CIFIED\020\000\022\034\n\030ACTION_OUTCOME_COMPLETED\020\001\022\031" +
+      "\n\025ACTION_OUTCOME_FAILED\020\002\022\031\n\025ACTION_OUTC" +
+      "OME_DENIED\020\003\022\033\n\027ACTION_OUTCOME_REJECTED\020" +
+      "\004\022\033\n\027ACTION_OUTCOME_CANCELED\020\005Bc\n\033io.git" +
+      "hub.protolink_grpc.v1P\001ZBgithub.com/prot" +
+      "olink-grpc/protolink-grpc/gen/go/plgrpc/" +
+      "v1;plgrpcv1b\006proto3"
     };
     descriptor = com.google.protobuf.Descriptors.FileDescriptor
       .internalBuildGeneratedFileFrom(descriptorData,
@@ -386,6 +406,7 @@ public final class Event {
           io.github.protolink_grpc.v1.Policy.getDescriptor(),
           io.github.protolink_grpc.v1.TaskOuterClass.getDescriptor(),
           io.github.protolink_grpc.v1.TaskControl.getDescriptor(),
+          io.github.protolink_grpc.v1.ToolOuterClass.getDescriptor(),
           io.github.protolink_grpc.v1.UsageOuterClass.getDescriptor(),
         });
     internal_static_plgrpc_v1_RunEvent_descriptor =
@@ -393,13 +414,13 @@ public final class Event {
     internal_static_plgrpc_v1_RunEvent_fieldAccessorTable = new
       com.google.protobuf.GeneratedMessage.FieldAccessorTable(
         internal_static_plgrpc_v1_RunEvent_descriptor,
-        new java.lang.String[] { "TaskId", "Sequence", "RunId", "SessionId", "EventType", "CreateTime", "AgentName", "ActionId", "ThreadId", "TurnId", "Last", "Severity", "Summary", "MetadataJson", "MustUnderstand", "TaskSubmitted", "TaskStatus", "TaskMessages", "TaskArtifact", "TaskPatched", "TaskProgress", "TaskError", "ActionRequested", "ActionPolicy", "ApprovalRequired", "ApprovalDecided", "ActionStarted", "ActionEnded", "ContextPrepared", "LlmCallStarted", "LlmCallCompleted", "BudgetReported", "Custom", "CancelRequested", "LlmCallFailed", "ContextCompacted", "TaskDescribed", "TaskInputReplaced", "TaskStartRequested", "TaskPauseRequested", "TaskPaused", "TaskResumed", "TaskRetried", "TaskLinked", "TaskUnlinked", "Payload", });
+        new java.lang.String[] { "TaskId", "Sequence", "RunId", "SessionId", "EventType", "CreateTime", "AgentName", "ActionId", "Last", "Severity", "Summary", "MetadataJson", "MustUnderstand", "TaskSubmitted", "TaskStatus", "TaskMessages", "TaskArtifact", "TaskPatched", "TaskProgress", "TaskError", "ActionRequested", "ActionPolicy", "ApprovalRequired", "ApprovalDecided", "ActionStarted", "ActionEnded", "ContextPrepared", "LlmCallStarted", "LlmCallCompleted", "BudgetReported", "Custom", "CancelRequested", "LlmCallFailed", "ContextCompacted", "TaskDescribed", "TaskInputReplaced", "TaskStartRequested", "TaskPauseRequested", "TaskPaused", "TaskResumed", "TaskRetried", "TaskLinked", "TaskUnlinked", "TaskQueued", "PeerTask", "Payload", });
     internal_static_plgrpc_v1_TaskSubmitted_descriptor =
       getDescriptor().getMessageTypes().get(1);
     internal_static_plgrpc_v1_TaskSubmitted_fieldAccessorTable = new
       com.google.protobuf.GeneratedMessage.FieldAccessorTable(
         internal_static_plgrpc_v1_TaskSubmitted_descriptor,
-        new java.lang.String[] { "Task", "Principal", "RequestId", "ThreadId", "Draft", });
+        new java.lang.String[] { "Task", "Principal", "RequestId", "ThreadId", "Draft", "RuntimeId", });
     internal_static_plgrpc_v1_TaskStatusChanged_descriptor =
       getDescriptor().getMessageTypes().get(2);
     internal_static_plgrpc_v1_TaskStatusChanged_fieldAccessorTable = new
@@ -495,19 +516,19 @@ public final class Event {
     internal_static_plgrpc_v1_ContextPrepared_fieldAccessorTable = new
       com.google.protobuf.GeneratedMessage.FieldAccessorTable(
         internal_static_plgrpc_v1_ContextPrepared_descriptor,
-        new java.lang.String[] { "Manifest", "Step", });
+        new java.lang.String[] { "Manifest", "Step", "Offered", });
     internal_static_plgrpc_v1_LlmCallStarted_descriptor =
       getDescriptor().getMessageTypes().get(18);
     internal_static_plgrpc_v1_LlmCallStarted_fieldAccessorTable = new
       com.google.protobuf.GeneratedMessage.FieldAccessorTable(
         internal_static_plgrpc_v1_LlmCallStarted_descriptor,
-        new java.lang.String[] { "CallId", "Provider", "Model", "Attempt", "Step", "Streaming", });
+        new java.lang.String[] { "CallId", "Provider", "Model", "Attempt", "Step", "Streaming", "RequestedProvider", "RequestedModel", });
     internal_static_plgrpc_v1_LlmCallCompleted_descriptor =
       getDescriptor().getMessageTypes().get(19);
     internal_static_plgrpc_v1_LlmCallCompleted_fieldAccessorTable = new
       com.google.protobuf.GeneratedMessage.FieldAccessorTable(
         internal_static_plgrpc_v1_LlmCallCompleted_descriptor,
-        new java.lang.String[] { "CallId", "Provider", "Model", "Step", "Text", "Usage", "Duration", "MetricsJson", "ToolCalls", "FinishReason", });
+        new java.lang.String[] { "CallId", "Provider", "Model", "Step", "Text", "Usage", "Duration", "MetricsJson", "ToolCalls", "FinishReason", "ResponseModel", });
     internal_static_plgrpc_v1_BudgetReported_descriptor =
       getDescriptor().getMessageTypes().get(20);
     internal_static_plgrpc_v1_BudgetReported_fieldAccessorTable = new
@@ -592,6 +613,18 @@ public final class Event {
       com.google.protobuf.GeneratedMessage.FieldAccessorTable(
         internal_static_plgrpc_v1_TaskUnlinked_descriptor,
         new java.lang.String[] { "Link", });
+    internal_static_plgrpc_v1_TaskQueued_descriptor =
+      getDescriptor().getMessageTypes().get(34);
+    internal_static_plgrpc_v1_TaskQueued_fieldAccessorTable = new
+      com.google.protobuf.GeneratedMessage.FieldAccessorTable(
+        internal_static_plgrpc_v1_TaskQueued_descriptor,
+        new java.lang.String[] { "Slots", "Waiting", });
+    internal_static_plgrpc_v1_PeerTaskLinked_descriptor =
+      getDescriptor().getMessageTypes().get(35);
+    internal_static_plgrpc_v1_PeerTaskLinked_fieldAccessorTable = new
+      com.google.protobuf.GeneratedMessage.FieldAccessorTable(
+        internal_static_plgrpc_v1_PeerTaskLinked_descriptor,
+        new java.lang.String[] { "AgentName", "Url", "Protocol", "TaskId", "ContextId", });
     descriptor.resolveAllFeaturesImmutable();
     com.google.protobuf.DurationProto.getDescriptor();
     com.google.protobuf.TimestampProto.getDescriptor();
@@ -604,6 +637,7 @@ public final class Event {
     io.github.protolink_grpc.v1.Policy.getDescriptor();
     io.github.protolink_grpc.v1.TaskOuterClass.getDescriptor();
     io.github.protolink_grpc.v1.TaskControl.getDescriptor();
+    io.github.protolink_grpc.v1.ToolOuterClass.getDescriptor();
     io.github.protolink_grpc.v1.UsageOuterClass.getDescriptor();
   }
 

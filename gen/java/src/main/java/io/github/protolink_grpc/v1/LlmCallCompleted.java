@@ -39,6 +39,7 @@ private static final long serialVersionUID = 0L;
     metricsJson_ = "";
     toolCalls_ = java.util.Collections.emptyList();
     finishReason_ = "";
+    responseModel_ = "";
   }
 
   public static final com.google.protobuf.Descriptors.Descriptor
@@ -492,6 +493,53 @@ private static final long serialVersionUID = 0L;
     }
   }
 
+  public static final int RESPONSE_MODEL_FIELD_NUMBER = 11;
+  @SuppressWarnings("serial")
+  private volatile java.lang.Object responseModel_ = "";
+  /**
+   * <pre>
+   * Model that the response names. Set by the server if it differs from `model`.
+   * </pre>
+   *
+   * <code>string response_model = 11;</code>
+   * @return The responseModel.
+   */
+  @java.lang.Override
+  public java.lang.String getResponseModel() {
+    java.lang.Object ref = responseModel_;
+    if (ref instanceof java.lang.String) {
+      return (java.lang.String) ref;
+    } else {
+      com.google.protobuf.ByteString bs = 
+          (com.google.protobuf.ByteString) ref;
+      java.lang.String s = bs.toStringUtf8();
+      responseModel_ = s;
+      return s;
+    }
+  }
+  /**
+   * <pre>
+   * Model that the response names. Set by the server if it differs from `model`.
+   * </pre>
+   *
+   * <code>string response_model = 11;</code>
+   * @return The bytes for responseModel.
+   */
+  @java.lang.Override
+  public com.google.protobuf.ByteString
+      getResponseModelBytes() {
+    java.lang.Object ref = responseModel_;
+    if (ref instanceof java.lang.String) {
+      com.google.protobuf.ByteString b = 
+          com.google.protobuf.ByteString.copyFromUtf8(
+              (java.lang.String) ref);
+      responseModel_ = b;
+      return b;
+    } else {
+      return (com.google.protobuf.ByteString) ref;
+    }
+  }
+
   private byte memoizedIsInitialized = -1;
   @java.lang.Override
   public final boolean isInitialized() {
@@ -536,6 +584,9 @@ private static final long serialVersionUID = 0L;
     if (!com.google.protobuf.GeneratedMessage.isStringEmpty(finishReason_)) {
       com.google.protobuf.GeneratedMessage.writeString(output, 10, finishReason_);
     }
+    if (!com.google.protobuf.GeneratedMessage.isStringEmpty(responseModel_)) {
+      com.google.protobuf.GeneratedMessage.writeString(output, 11, responseModel_);
+    }
     getUnknownFields().writeTo(output);
   }
 
@@ -579,6 +630,9 @@ private static final long serialVersionUID = 0L;
     if (!com.google.protobuf.GeneratedMessage.isStringEmpty(finishReason_)) {
       size += com.google.protobuf.GeneratedMessage.computeStringSize(10, finishReason_);
     }
+    if (!com.google.protobuf.GeneratedMessage.isStringEmpty(responseModel_)) {
+      size += com.google.protobuf.GeneratedMessage.computeStringSize(11, responseModel_);
+    }
     size += getUnknownFields().getSerializedSize();
     memoizedSize = size;
     return size;
@@ -620,6 +674,8 @@ private static final long serialVersionUID = 0L;
         .equals(other.getToolCallsList())) return false;
     if (!getFinishReason()
         .equals(other.getFinishReason())) return false;
+    if (!getResponseModel()
+        .equals(other.getResponseModel())) return false;
     if (!getUnknownFields().equals(other.getUnknownFields())) return false;
     return true;
   }
@@ -657,6 +713,8 @@ private static final long serialVersionUID = 0L;
     }
     hash = (37 * hash) + FINISH_REASON_FIELD_NUMBER;
     hash = (53 * hash) + getFinishReason().hashCode();
+    hash = (37 * hash) + RESPONSE_MODEL_FIELD_NUMBER;
+    hash = (53 * hash) + getResponseModel().hashCode();
     hash = (29 * hash) + getUnknownFields().hashCode();
     memoizedHashCode = hash;
     return hash;
@@ -824,6 +882,7 @@ private static final long serialVersionUID = 0L;
       }
       bitField0_ = (bitField0_ & ~0x00000100);
       finishReason_ = "";
+      responseModel_ = "";
       return this;
     }
 
@@ -904,6 +963,9 @@ private static final long serialVersionUID = 0L;
       if (((from_bitField0_ & 0x00000200) != 0)) {
         result.finishReason_ = finishReason_;
       }
+      if (((from_bitField0_ & 0x00000400) != 0)) {
+        result.responseModel_ = responseModel_;
+      }
       result.bitField0_ |= to_bitField0_;
     }
 
@@ -982,6 +1044,11 @@ private static final long serialVersionUID = 0L;
       if (!other.getFinishReason().isEmpty()) {
         finishReason_ = other.finishReason_;
         bitField0_ |= 0x00000200;
+        onChanged();
+      }
+      if (!other.getResponseModel().isEmpty()) {
+        responseModel_ = other.responseModel_;
+        bitField0_ |= 0x00000400;
         onChanged();
       }
       this.mergeUnknownFields(other.getUnknownFields());
@@ -1072,6 +1139,11 @@ private static final long serialVersionUID = 0L;
               bitField0_ |= 0x00000200;
               break;
             } // case 82
+            case 90: {
+              responseModel_ = input.readStringRequireUtf8();
+              bitField0_ |= 0x00000400;
+              break;
+            } // case 90
             default: {
               if (!super.parseUnknownField(input, extensionRegistry, tag)) {
                 done = true; // was an endgroup tag
@@ -2316,6 +2388,98 @@ private static final long serialVersionUID = 0L;
       checkByteStringIsUtf8(value);
       finishReason_ = value;
       bitField0_ |= 0x00000200;
+      onChanged();
+      return this;
+    }
+
+    private java.lang.Object responseModel_ = "";
+    /**
+     * <pre>
+     * Model that the response names. Set by the server if it differs from `model`.
+     * </pre>
+     *
+     * <code>string response_model = 11;</code>
+     * @return The responseModel.
+     */
+    public java.lang.String getResponseModel() {
+      java.lang.Object ref = responseModel_;
+      if (!(ref instanceof java.lang.String)) {
+        com.google.protobuf.ByteString bs =
+            (com.google.protobuf.ByteString) ref;
+        java.lang.String s = bs.toStringUtf8();
+        responseModel_ = s;
+        return s;
+      } else {
+        return (java.lang.String) ref;
+      }
+    }
+    /**
+     * <pre>
+     * Model that the response names. Set by the server if it differs from `model`.
+     * </pre>
+     *
+     * <code>string response_model = 11;</code>
+     * @return The bytes for responseModel.
+     */
+    public com.google.protobuf.ByteString
+        getResponseModelBytes() {
+      java.lang.Object ref = responseModel_;
+      if (ref instanceof String) {
+        com.google.protobuf.ByteString b = 
+            com.google.protobuf.ByteString.copyFromUtf8(
+                (java.lang.String) ref);
+        responseModel_ = b;
+        return b;
+      } else {
+        return (com.google.protobuf.ByteString) ref;
+      }
+    }
+    /**
+     * <pre>
+     * Model that the response names. Set by the server if it differs from `model`.
+     * </pre>
+     *
+     * <code>string response_model = 11;</code>
+     * @param value The responseModel to set.
+     * @return This builder for chaining.
+     */
+    public Builder setResponseModel(
+        java.lang.String value) {
+      if (value == null) { throw new NullPointerException(); }
+      responseModel_ = value;
+      bitField0_ |= 0x00000400;
+      onChanged();
+      return this;
+    }
+    /**
+     * <pre>
+     * Model that the response names. Set by the server if it differs from `model`.
+     * </pre>
+     *
+     * <code>string response_model = 11;</code>
+     * @return This builder for chaining.
+     */
+    public Builder clearResponseModel() {
+      responseModel_ = getDefaultInstance().getResponseModel();
+      bitField0_ = (bitField0_ & ~0x00000400);
+      onChanged();
+      return this;
+    }
+    /**
+     * <pre>
+     * Model that the response names. Set by the server if it differs from `model`.
+     * </pre>
+     *
+     * <code>string response_model = 11;</code>
+     * @param value The bytes for responseModel to set.
+     * @return This builder for chaining.
+     */
+    public Builder setResponseModelBytes(
+        com.google.protobuf.ByteString value) {
+      if (value == null) { throw new NullPointerException(); }
+      checkByteStringIsUtf8(value);
+      responseModel_ = value;
+      bitField0_ |= 0x00000400;
       onChanged();
       return this;
     }

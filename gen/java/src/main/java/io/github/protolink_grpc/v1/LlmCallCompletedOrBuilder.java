@@ -240,4 +240,24 @@ public interface LlmCallCompletedOrBuilder extends
    */
   com.google.protobuf.ByteString
       getFinishReasonBytes();
+
+  /**
+   * <pre>
+   * Model that the response names. Set by the server if it differs from `model`.
+   * </pre>
+   *
+   * <code>string response_model = 11;</code>
+   * @return The responseModel.
+   */
+  java.lang.String getResponseModel();
+  /**
+   * <pre>
+   * Model that the response names. Set by the server if it differs from `model`.
+   * </pre>
+   *
+   * <code>string response_model = 11;</code>
+   * @return The bytes for responseModel.
+   */
+  com.google.protobuf.ByteString
+      getResponseModelBytes();
 }

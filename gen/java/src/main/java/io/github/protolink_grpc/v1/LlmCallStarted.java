@@ -35,6 +35,8 @@ private static final long serialVersionUID = 0L;
     callId_ = "";
     provider_ = "";
     model_ = "";
+    requestedProvider_ = "";
+    requestedModel_ = "";
   }
 
   public static final com.google.protobuf.Descriptors.Descriptor
@@ -236,6 +238,100 @@ private static final long serialVersionUID = 0L;
     return streaming_;
   }
 
+  public static final int REQUESTED_PROVIDER_FIELD_NUMBER = 7;
+  @SuppressWarnings("serial")
+  private volatile java.lang.Object requestedProvider_ = "";
+  /**
+   * <pre>
+   * Provider that was requested. Set by the server if it differs from `provider`.
+   * </pre>
+   *
+   * <code>string requested_provider = 7;</code>
+   * @return The requestedProvider.
+   */
+  @java.lang.Override
+  public java.lang.String getRequestedProvider() {
+    java.lang.Object ref = requestedProvider_;
+    if (ref instanceof java.lang.String) {
+      return (java.lang.String) ref;
+    } else {
+      com.google.protobuf.ByteString bs = 
+          (com.google.protobuf.ByteString) ref;
+      java.lang.String s = bs.toStringUtf8();
+      requestedProvider_ = s;
+      return s;
+    }
+  }
+  /**
+   * <pre>
+   * Provider that was requested. Set by the server if it differs from `provider`.
+   * </pre>
+   *
+   * <code>string requested_provider = 7;</code>
+   * @return The bytes for requestedProvider.
+   */
+  @java.lang.Override
+  public com.google.protobuf.ByteString
+      getRequestedProviderBytes() {
+    java.lang.Object ref = requestedProvider_;
+    if (ref instanceof java.lang.String) {
+      com.google.protobuf.ByteString b = 
+          com.google.protobuf.ByteString.copyFromUtf8(
+              (java.lang.String) ref);
+      requestedProvider_ = b;
+      return b;
+    } else {
+      return (com.google.protobuf.ByteString) ref;
+    }
+  }
+
+  public static final int REQUESTED_MODEL_FIELD_NUMBER = 8;
+  @SuppressWarnings("serial")
+  private volatile java.lang.Object requestedModel_ = "";
+  /**
+   * <pre>
+   * Model that was requested. Set by the server if it differs from `model`.
+   * </pre>
+   *
+   * <code>string requested_model = 8;</code>
+   * @return The requestedModel.
+   */
+  @java.lang.Override
+  public java.lang.String getRequestedModel() {
+    java.lang.Object ref = requestedModel_;
+    if (ref instanceof java.lang.String) {
+      return (java.lang.String) ref;
+    } else {
+      com.google.protobuf.ByteString bs = 
+          (com.google.protobuf.ByteString) ref;
+      java.lang.String s = bs.toStringUtf8();
+      requestedModel_ = s;
+      return s;
+    }
+  }
+  /**
+   * <pre>
+   * Model that was requested. Set by the server if it differs from `model`.
+   * </pre>
+   *
+   * <code>string requested_model = 8;</code>
+   * @return The bytes for requestedModel.
+   */
+  @java.lang.Override
+  public com.google.protobuf.ByteString
+      getRequestedModelBytes() {
+    java.lang.Object ref = requestedModel_;
+    if (ref instanceof java.lang.String) {
+      com.google.protobuf.ByteString b = 
+          com.google.protobuf.ByteString.copyFromUtf8(
+              (java.lang.String) ref);
+      requestedModel_ = b;
+      return b;
+    } else {
+      return (com.google.protobuf.ByteString) ref;
+    }
+  }
+
   private byte memoizedIsInitialized = -1;
   @java.lang.Override
   public final boolean isInitialized() {
@@ -268,6 +364,12 @@ private static final long serialVersionUID = 0L;
     if (streaming_ != false) {
       output.writeBool(6, streaming_);
     }
+    if (!com.google.protobuf.GeneratedMessage.isStringEmpty(requestedProvider_)) {
+      com.google.protobuf.GeneratedMessage.writeString(output, 7, requestedProvider_);
+    }
+    if (!com.google.protobuf.GeneratedMessage.isStringEmpty(requestedModel_)) {
+      com.google.protobuf.GeneratedMessage.writeString(output, 8, requestedModel_);
+    }
     getUnknownFields().writeTo(output);
   }
 
@@ -298,6 +400,12 @@ private static final long serialVersionUID = 0L;
       size += com.google.protobuf.CodedOutputStream
         .computeBoolSize(6, streaming_);
     }
+    if (!com.google.protobuf.GeneratedMessage.isStringEmpty(requestedProvider_)) {
+      size += com.google.protobuf.GeneratedMessage.computeStringSize(7, requestedProvider_);
+    }
+    if (!com.google.protobuf.GeneratedMessage.isStringEmpty(requestedModel_)) {
+      size += com.google.protobuf.GeneratedMessage.computeStringSize(8, requestedModel_);
+    }
     size += getUnknownFields().getSerializedSize();
     memoizedSize = size;
     return size;
@@ -325,6 +433,10 @@ private static final long serialVersionUID = 0L;
         != other.getStep()) return false;
     if (getStreaming()
         != other.getStreaming()) return false;
+    if (!getRequestedProvider()
+        .equals(other.getRequestedProvider())) return false;
+    if (!getRequestedModel()
+        .equals(other.getRequestedModel())) return false;
     if (!getUnknownFields().equals(other.getUnknownFields())) return false;
     return true;
   }
@@ -349,6 +461,10 @@ private static final long serialVersionUID = 0L;
     hash = (37 * hash) + STREAMING_FIELD_NUMBER;
     hash = (53 * hash) + com.google.protobuf.Internal.hashBoolean(
         getStreaming());
+    hash = (37 * hash) + REQUESTED_PROVIDER_FIELD_NUMBER;
+    hash = (53 * hash) + getRequestedProvider().hashCode();
+    hash = (37 * hash) + REQUESTED_MODEL_FIELD_NUMBER;
+    hash = (53 * hash) + getRequestedModel().hashCode();
     hash = (29 * hash) + getUnknownFields().hashCode();
     memoizedHashCode = hash;
     return hash;
@@ -490,6 +606,8 @@ private static final long serialVersionUID = 0L;
       attempt_ = 0;
       step_ = 0;
       streaming_ = false;
+      requestedProvider_ = "";
+      requestedModel_ = "";
       return this;
     }
 
@@ -541,6 +659,12 @@ private static final long serialVersionUID = 0L;
       if (((from_bitField0_ & 0x00000020) != 0)) {
         result.streaming_ = streaming_;
       }
+      if (((from_bitField0_ & 0x00000040) != 0)) {
+        result.requestedProvider_ = requestedProvider_;
+      }
+      if (((from_bitField0_ & 0x00000080) != 0)) {
+        result.requestedModel_ = requestedModel_;
+      }
     }
 
     @java.lang.Override
@@ -578,6 +702,16 @@ private static final long serialVersionUID = 0L;
       }
       if (other.getStreaming() != false) {
         setStreaming(other.getStreaming());
+      }
+      if (!other.getRequestedProvider().isEmpty()) {
+        requestedProvider_ = other.requestedProvider_;
+        bitField0_ |= 0x00000040;
+        onChanged();
+      }
+      if (!other.getRequestedModel().isEmpty()) {
+        requestedModel_ = other.requestedModel_;
+        bitField0_ |= 0x00000080;
+        onChanged();
       }
       this.mergeUnknownFields(other.getUnknownFields());
       onChanged();
@@ -635,6 +769,16 @@ private static final long serialVersionUID = 0L;
               bitField0_ |= 0x00000020;
               break;
             } // case 48
+            case 58: {
+              requestedProvider_ = input.readStringRequireUtf8();
+              bitField0_ |= 0x00000040;
+              break;
+            } // case 58
+            case 66: {
+              requestedModel_ = input.readStringRequireUtf8();
+              bitField0_ |= 0x00000080;
+              break;
+            } // case 66
             default: {
               if (!super.parseUnknownField(input, extensionRegistry, tag)) {
                 done = true; // was an endgroup tag
@@ -1056,6 +1200,190 @@ private static final long serialVersionUID = 0L;
     public Builder clearStreaming() {
       bitField0_ = (bitField0_ & ~0x00000020);
       streaming_ = false;
+      onChanged();
+      return this;
+    }
+
+    private java.lang.Object requestedProvider_ = "";
+    /**
+     * <pre>
+     * Provider that was requested. Set by the server if it differs from `provider`.
+     * </pre>
+     *
+     * <code>string requested_provider = 7;</code>
+     * @return The requestedProvider.
+     */
+    public java.lang.String getRequestedProvider() {
+      java.lang.Object ref = requestedProvider_;
+      if (!(ref instanceof java.lang.String)) {
+        com.google.protobuf.ByteString bs =
+            (com.google.protobuf.ByteString) ref;
+        java.lang.String s = bs.toStringUtf8();
+        requestedProvider_ = s;
+        return s;
+      } else {
+        return (java.lang.String) ref;
+      }
+    }
+    /**
+     * <pre>
+     * Provider that was requested. Set by the server if it differs from `provider`.
+     * </pre>
+     *
+     * <code>string requested_provider = 7;</code>
+     * @return The bytes for requestedProvider.
+     */
+    public com.google.protobuf.ByteString
+        getRequestedProviderBytes() {
+      java.lang.Object ref = requestedProvider_;
+      if (ref instanceof String) {
+        com.google.protobuf.ByteString b = 
+            com.google.protobuf.ByteString.copyFromUtf8(
+                (java.lang.String) ref);
+        requestedProvider_ = b;
+        return b;
+      } else {
+        return (com.google.protobuf.ByteString) ref;
+      }
+    }
+    /**
+     * <pre>
+     * Provider that was requested. Set by the server if it differs from `provider`.
+     * </pre>
+     *
+     * <code>string requested_provider = 7;</code>
+     * @param value The requestedProvider to set.
+     * @return This builder for chaining.
+     */
+    public Builder setRequestedProvider(
+        java.lang.String value) {
+      if (value == null) { throw new NullPointerException(); }
+      requestedProvider_ = value;
+      bitField0_ |= 0x00000040;
+      onChanged();
+      return this;
+    }
+    /**
+     * <pre>
+     * Provider that was requested. Set by the server if it differs from `provider`.
+     * </pre>
+     *
+     * <code>string requested_provider = 7;</code>
+     * @return This builder for chaining.
+     */
+    public Builder clearRequestedProvider() {
+      requestedProvider_ = getDefaultInstance().getRequestedProvider();
+      bitField0_ = (bitField0_ & ~0x00000040);
+      onChanged();
+      return this;
+    }
+    /**
+     * <pre>
+     * Provider that was requested. Set by the server if it differs from `provider`.
+     * </pre>
+     *
+     * <code>string requested_provider = 7;</code>
+     * @param value The bytes for requestedProvider to set.
+     * @return This builder for chaining.
+     */
+    public Builder setRequestedProviderBytes(
+        com.google.protobuf.ByteString value) {
+      if (value == null) { throw new NullPointerException(); }
+      checkByteStringIsUtf8(value);
+      requestedProvider_ = value;
+      bitField0_ |= 0x00000040;
+      onChanged();
+      return this;
+    }
+
+    private java.lang.Object requestedModel_ = "";
+    /**
+     * <pre>
+     * Model that was requested. Set by the server if it differs from `model`.
+     * </pre>
+     *
+     * <code>string requested_model = 8;</code>
+     * @return The requestedModel.
+     */
+    public java.lang.String getRequestedModel() {
+      java.lang.Object ref = requestedModel_;
+      if (!(ref instanceof java.lang.String)) {
+        com.google.protobuf.ByteString bs =
+            (com.google.protobuf.ByteString) ref;
+        java.lang.String s = bs.toStringUtf8();
+        requestedModel_ = s;
+        return s;
+      } else {
+        return (java.lang.String) ref;
+      }
+    }
+    /**
+     * <pre>
+     * Model that was requested. Set by the server if it differs from `model`.
+     * </pre>
+     *
+     * <code>string requested_model = 8;</code>
+     * @return The bytes for requestedModel.
+     */
+    public com.google.protobuf.ByteString
+        getRequestedModelBytes() {
+      java.lang.Object ref = requestedModel_;
+      if (ref instanceof String) {
+        com.google.protobuf.ByteString b = 
+            com.google.protobuf.ByteString.copyFromUtf8(
+                (java.lang.String) ref);
+        requestedModel_ = b;
+        return b;
+      } else {
+        return (com.google.protobuf.ByteString) ref;
+      }
+    }
+    /**
+     * <pre>
+     * Model that was requested. Set by the server if it differs from `model`.
+     * </pre>
+     *
+     * <code>string requested_model = 8;</code>
+     * @param value The requestedModel to set.
+     * @return This builder for chaining.
+     */
+    public Builder setRequestedModel(
+        java.lang.String value) {
+      if (value == null) { throw new NullPointerException(); }
+      requestedModel_ = value;
+      bitField0_ |= 0x00000080;
+      onChanged();
+      return this;
+    }
+    /**
+     * <pre>
+     * Model that was requested. Set by the server if it differs from `model`.
+     * </pre>
+     *
+     * <code>string requested_model = 8;</code>
+     * @return This builder for chaining.
+     */
+    public Builder clearRequestedModel() {
+      requestedModel_ = getDefaultInstance().getRequestedModel();
+      bitField0_ = (bitField0_ & ~0x00000080);
+      onChanged();
+      return this;
+    }
+    /**
+     * <pre>
+     * Model that was requested. Set by the server if it differs from `model`.
+     * </pre>
+     *
+     * <code>string requested_model = 8;</code>
+     * @param value The bytes for requestedModel to set.
+     * @return This builder for chaining.
+     */
+    public Builder setRequestedModelBytes(
+        com.google.protobuf.ByteString value) {
+      if (value == null) { throw new NullPointerException(); }
+      checkByteStringIsUtf8(value);
+      requestedModel_ = value;
+      bitField0_ |= 0x00000080;
       onChanged();
       return this;
     }

@@ -99,4 +99,44 @@ public interface LlmCallStartedOrBuilder extends
    * @return The streaming.
    */
   boolean getStreaming();
+
+  /**
+   * <pre>
+   * Provider that was requested. Set by the server if it differs from `provider`.
+   * </pre>
+   *
+   * <code>string requested_provider = 7;</code>
+   * @return The requestedProvider.
+   */
+  java.lang.String getRequestedProvider();
+  /**
+   * <pre>
+   * Provider that was requested. Set by the server if it differs from `provider`.
+   * </pre>
+   *
+   * <code>string requested_provider = 7;</code>
+   * @return The bytes for requestedProvider.
+   */
+  com.google.protobuf.ByteString
+      getRequestedProviderBytes();
+
+  /**
+   * <pre>
+   * Model that was requested. Set by the server if it differs from `model`.
+   * </pre>
+   *
+   * <code>string requested_model = 8;</code>
+   * @return The requestedModel.
+   */
+  java.lang.String getRequestedModel();
+  /**
+   * <pre>
+   * Model that was requested. Set by the server if it differs from `model`.
+   * </pre>
+   *
+   * <code>string requested_model = 8;</code>
+   * @return The bytes for requestedModel.
+   */
+  com.google.protobuf.ByteString
+      getRequestedModelBytes();
 }

@@ -7,8 +7,8 @@ package io.github.protolink_grpc.v1;
 
 /**
  * <pre>
- * PolicyDecision is the decision of a policy about one action.
- * Next free number: 9.
+ * PolicyDecision is the decision of a policy about one action, and about no other one.
+ * Next free number: 10.
  * </pre>
  *
  * Protobuf type {@code plgrpc.v1.PolicyDecision}
@@ -41,6 +41,7 @@ private static final long serialVersionUID = 0L;
     metadataJson_ = "";
     edit_ = 0;
     sources_ = emptyIntList();
+    rule_ = "";
   }
 
   public static final com.google.protobuf.Descriptors.Descriptor
@@ -423,6 +424,55 @@ private static final long serialVersionUID = 0L;
   }
   private int sourcesMemoizedSerializedSize;
 
+  public static final int RULE_FIELD_NUMBER = 9;
+  @SuppressWarnings("serial")
+  private volatile java.lang.Object rule_ = "";
+  /**
+   * <pre>
+   * Rule that has this effect, as it is written in the policy or the context: a capability such as `records.write`, a namespace such
+   * as `records.*`, `*`, or `default`. Set by the policy. Empty means that no single rule decided.
+   * </pre>
+   *
+   * <code>string rule = 9;</code>
+   * @return The rule.
+   */
+  @java.lang.Override
+  public java.lang.String getRule() {
+    java.lang.Object ref = rule_;
+    if (ref instanceof java.lang.String) {
+      return (java.lang.String) ref;
+    } else {
+      com.google.protobuf.ByteString bs = 
+          (com.google.protobuf.ByteString) ref;
+      java.lang.String s = bs.toStringUtf8();
+      rule_ = s;
+      return s;
+    }
+  }
+  /**
+   * <pre>
+   * Rule that has this effect, as it is written in the policy or the context: a capability such as `records.write`, a namespace such
+   * as `records.*`, `*`, or `default`. Set by the policy. Empty means that no single rule decided.
+   * </pre>
+   *
+   * <code>string rule = 9;</code>
+   * @return The bytes for rule.
+   */
+  @java.lang.Override
+  public com.google.protobuf.ByteString
+      getRuleBytes() {
+    java.lang.Object ref = rule_;
+    if (ref instanceof java.lang.String) {
+      com.google.protobuf.ByteString b = 
+          com.google.protobuf.ByteString.copyFromUtf8(
+              (java.lang.String) ref);
+      rule_ = b;
+      return b;
+    } else {
+      return (com.google.protobuf.ByteString) ref;
+    }
+  }
+
   private byte memoizedIsInitialized = -1;
   @java.lang.Override
   public final boolean isInitialized() {
@@ -465,6 +515,9 @@ private static final long serialVersionUID = 0L;
     }
     for (int i = 0; i < sources_.size(); i++) {
       output.writeEnumNoTag(sources_.getInt(i));
+    }
+    if (!com.google.protobuf.GeneratedMessage.isStringEmpty(rule_)) {
+      com.google.protobuf.GeneratedMessage.writeString(output, 9, rule_);
     }
     getUnknownFields().writeTo(output);
   }
@@ -516,6 +569,9 @@ private static final long serialVersionUID = 0L;
           .computeUInt32SizeNoTag(dataSize);
       }sourcesMemoizedSerializedSize = dataSize;
     }
+    if (!com.google.protobuf.GeneratedMessage.isStringEmpty(rule_)) {
+      size += com.google.protobuf.GeneratedMessage.computeStringSize(9, rule_);
+    }
     size += getUnknownFields().getSerializedSize();
     memoizedSize = size;
     return size;
@@ -547,6 +603,8 @@ private static final long serialVersionUID = 0L;
           .equals(other.getApprovalTtl())) return false;
     }
     if (!sources_.equals(other.sources_)) return false;
+    if (!getRule()
+        .equals(other.getRule())) return false;
     if (!getUnknownFields().equals(other.getUnknownFields())) return false;
     return true;
   }
@@ -580,6 +638,8 @@ private static final long serialVersionUID = 0L;
       hash = (37 * hash) + SOURCES_FIELD_NUMBER;
       hash = (53 * hash) + sources_.hashCode();
     }
+    hash = (37 * hash) + RULE_FIELD_NUMBER;
+    hash = (53 * hash) + getRule().hashCode();
     hash = (29 * hash) + getUnknownFields().hashCode();
     memoizedHashCode = hash;
     return hash;
@@ -679,8 +739,8 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * PolicyDecision is the decision of a policy about one action.
-   * Next free number: 9.
+   * PolicyDecision is the decision of a policy about one action, and about no other one.
+   * Next free number: 10.
    * </pre>
    *
    * Protobuf type {@code plgrpc.v1.PolicyDecision}
@@ -735,6 +795,7 @@ private static final long serialVersionUID = 0L;
         approvalTtlBuilder_ = null;
       }
       sources_ = emptyIntList();
+      rule_ = "";
       return this;
     }
 
@@ -798,6 +859,9 @@ private static final long serialVersionUID = 0L;
         sources_.makeImmutable();
         result.sources_ = sources_;
       }
+      if (((from_bitField0_ & 0x00000100) != 0)) {
+        result.rule_ = rule_;
+      }
       result.bitField0_ |= to_bitField0_;
     }
 
@@ -856,6 +920,11 @@ private static final long serialVersionUID = 0L;
           ensureSourcesIsMutable();
           sources_.addAll(other.sources_);
         }
+        onChanged();
+      }
+      if (!other.getRule().isEmpty()) {
+        rule_ = other.rule_;
+        bitField0_ |= 0x00000100;
         onChanged();
       }
       this.mergeUnknownFields(other.getUnknownFields());
@@ -938,6 +1007,11 @@ private static final long serialVersionUID = 0L;
               input.popLimit(limit);
               break;
             } // case 66
+            case 74: {
+              rule_ = input.readStringRequireUtf8();
+              bitField0_ |= 0x00000100;
+              break;
+            } // case 74
             default: {
               if (!super.parseUnknownField(input, extensionRegistry, tag)) {
                 done = true; // was an endgroup tag
@@ -1866,6 +1940,103 @@ private static final long serialVersionUID = 0L;
       for (int value : values) {
         sources_.addInt(value);
       }
+      onChanged();
+      return this;
+    }
+
+    private java.lang.Object rule_ = "";
+    /**
+     * <pre>
+     * Rule that has this effect, as it is written in the policy or the context: a capability such as `records.write`, a namespace such
+     * as `records.*`, `*`, or `default`. Set by the policy. Empty means that no single rule decided.
+     * </pre>
+     *
+     * <code>string rule = 9;</code>
+     * @return The rule.
+     */
+    public java.lang.String getRule() {
+      java.lang.Object ref = rule_;
+      if (!(ref instanceof java.lang.String)) {
+        com.google.protobuf.ByteString bs =
+            (com.google.protobuf.ByteString) ref;
+        java.lang.String s = bs.toStringUtf8();
+        rule_ = s;
+        return s;
+      } else {
+        return (java.lang.String) ref;
+      }
+    }
+    /**
+     * <pre>
+     * Rule that has this effect, as it is written in the policy or the context: a capability such as `records.write`, a namespace such
+     * as `records.*`, `*`, or `default`. Set by the policy. Empty means that no single rule decided.
+     * </pre>
+     *
+     * <code>string rule = 9;</code>
+     * @return The bytes for rule.
+     */
+    public com.google.protobuf.ByteString
+        getRuleBytes() {
+      java.lang.Object ref = rule_;
+      if (ref instanceof String) {
+        com.google.protobuf.ByteString b = 
+            com.google.protobuf.ByteString.copyFromUtf8(
+                (java.lang.String) ref);
+        rule_ = b;
+        return b;
+      } else {
+        return (com.google.protobuf.ByteString) ref;
+      }
+    }
+    /**
+     * <pre>
+     * Rule that has this effect, as it is written in the policy or the context: a capability such as `records.write`, a namespace such
+     * as `records.*`, `*`, or `default`. Set by the policy. Empty means that no single rule decided.
+     * </pre>
+     *
+     * <code>string rule = 9;</code>
+     * @param value The rule to set.
+     * @return This builder for chaining.
+     */
+    public Builder setRule(
+        java.lang.String value) {
+      if (value == null) { throw new NullPointerException(); }
+      rule_ = value;
+      bitField0_ |= 0x00000100;
+      onChanged();
+      return this;
+    }
+    /**
+     * <pre>
+     * Rule that has this effect, as it is written in the policy or the context: a capability such as `records.write`, a namespace such
+     * as `records.*`, `*`, or `default`. Set by the policy. Empty means that no single rule decided.
+     * </pre>
+     *
+     * <code>string rule = 9;</code>
+     * @return This builder for chaining.
+     */
+    public Builder clearRule() {
+      rule_ = getDefaultInstance().getRule();
+      bitField0_ = (bitField0_ & ~0x00000100);
+      onChanged();
+      return this;
+    }
+    /**
+     * <pre>
+     * Rule that has this effect, as it is written in the policy or the context: a capability such as `records.write`, a namespace such
+     * as `records.*`, `*`, or `default`. Set by the policy. Empty means that no single rule decided.
+     * </pre>
+     *
+     * <code>string rule = 9;</code>
+     * @param value The bytes for rule to set.
+     * @return This builder for chaining.
+     */
+    public Builder setRuleBytes(
+        com.google.protobuf.ByteString value) {
+      if (value == null) { throw new NullPointerException(); }
+      checkByteStringIsUtf8(value);
+      rule_ = value;
+      bitField0_ |= 0x00000100;
       onChanged();
       return this;
     }

@@ -227,4 +227,26 @@ public interface PolicyDecisionOrBuilder extends
    * @return The enum numeric value on the wire of sources at the given index.
    */
   int getSourcesValue(int index);
+
+  /**
+   * <pre>
+   * Rule that has this effect, as it is written in the policy or the context: a capability such as `records.write`, a namespace such
+   * as `records.*`, `*`, or `default`. Set by the policy. Empty means that no single rule decided.
+   * </pre>
+   *
+   * <code>string rule = 9;</code>
+   * @return The rule.
+   */
+  java.lang.String getRule();
+  /**
+   * <pre>
+   * Rule that has this effect, as it is written in the policy or the context: a capability such as `records.write`, a namespace such
+   * as `records.*`, `*`, or `default`. Set by the policy. Empty means that no single rule decided.
+   * </pre>
+   *
+   * <code>string rule = 9;</code>
+   * @return The bytes for rule.
+   */
+  com.google.protobuf.ByteString
+      getRuleBytes();
 }

@@ -15,13 +15,14 @@ package io.github.protolink_grpc.v1;
  * - An event is sent as the same bytes as it is stored. So every reader of the task sees everything in its events: the owner
  * (TaskSubmitted.principal), the scopes of the caller (RunContext.scopes), arguments, results and the approver of each decision.
  * Today only the owner can read a task; approvers see the approval, not the log.
- * - A value that is already in the log is referenced, not copied: see ActionRequested, ApprovalRequired, ActionStarted. A reader
- * that   starts in the middle of a log shows the values that it has. - The payload alone determines the meaning of an event;
- * programs decide by the payload. `event_type` is text for people and the   kind of a custom event. - A reader shows `event_type`
- * and `summary` of an unknown kind and continues. If `must_understand` is set, it must not compute the   task's state from this log
- * and fails with FAILED_PRECONDITION, reason LOG_TOO_NEW. - Enums are open: a later version may add values. A reader keeps an
- * unknown value, shows it and passes it on. Servers reject   unknown values in requests.
- *
+ * - A value that is already in the log is referenced, not copied: see ActionRequested, ApprovalRequired, ActionStarted. A reader that
+ * starts in the middle of a log shows the values that it has.
+ * - The payload alone determines the meaning of an event; programs decide by the payload. `event_type` is text for people and the
+ * kind of a custom event.
+ * - A reader shows `event_type` and `summary` of an unknown kind and continues. If `must_understand` is set, it must not compute the
+ * task's state from this log and fails with FAILED_PRECONDITION, reason LOG_TOO_NEW.
+ * - Enums are open: a later version may add values. A reader keeps an unknown value, shows it and passes it on. Servers reject
+ * unknown values in requests.
  * - The log has no ids of telemetry spans, because they follow from it: a run is a span, an action is a span within its run, and a
  * delegated task begins under `RunContext.parent_run_id`. The trace is `RunContext.trace_id`.
  *
@@ -56,8 +57,6 @@ private static final long serialVersionUID = 0L;
     eventType_ = "";
     agentName_ = "";
     actionId_ = "";
-    threadId_ = "";
-    turnId_ = "";
     severity_ = 0;
     summary_ = "";
     metadataJson_ = "";
@@ -113,6 +112,8 @@ private static final long serialVersionUID = 0L;
     TASK_RETRIED(92),
     TASK_LINKED(93),
     TASK_UNLINKED(94),
+    TASK_QUEUED(95),
+    PEER_TASK(96),
     PAYLOAD_NOT_SET(0);
     private final int value;
     private PayloadCase(int value) {
@@ -160,6 +161,8 @@ private static final long serialVersionUID = 0L;
         case 92: return TASK_RETRIED;
         case 93: return TASK_LINKED;
         case 94: return TASK_UNLINKED;
+        case 95: return TASK_QUEUED;
+        case 96: return PEER_TASK;
         case 0: return PAYLOAD_NOT_SET;
         default: return null;
       }
@@ -506,100 +509,6 @@ private static final long serialVersionUID = 0L;
           com.google.protobuf.ByteString.copyFromUtf8(
               (java.lang.String) ref);
       actionId_ = b;
-      return b;
-    } else {
-      return (com.google.protobuf.ByteString) ref;
-    }
-  }
-
-  public static final int THREAD_ID_FIELD_NUMBER = 10;
-  @SuppressWarnings("serial")
-  private volatile java.lang.Object threadId_ = "";
-  /**
-   * <pre>
-   * Thread of the session that the event belongs to. Set by the server. Empty means none.
-   * </pre>
-   *
-   * <code>string thread_id = 10;</code>
-   * @return The threadId.
-   */
-  @java.lang.Override
-  public java.lang.String getThreadId() {
-    java.lang.Object ref = threadId_;
-    if (ref instanceof java.lang.String) {
-      return (java.lang.String) ref;
-    } else {
-      com.google.protobuf.ByteString bs = 
-          (com.google.protobuf.ByteString) ref;
-      java.lang.String s = bs.toStringUtf8();
-      threadId_ = s;
-      return s;
-    }
-  }
-  /**
-   * <pre>
-   * Thread of the session that the event belongs to. Set by the server. Empty means none.
-   * </pre>
-   *
-   * <code>string thread_id = 10;</code>
-   * @return The bytes for threadId.
-   */
-  @java.lang.Override
-  public com.google.protobuf.ByteString
-      getThreadIdBytes() {
-    java.lang.Object ref = threadId_;
-    if (ref instanceof java.lang.String) {
-      com.google.protobuf.ByteString b = 
-          com.google.protobuf.ByteString.copyFromUtf8(
-              (java.lang.String) ref);
-      threadId_ = b;
-      return b;
-    } else {
-      return (com.google.protobuf.ByteString) ref;
-    }
-  }
-
-  public static final int TURN_ID_FIELD_NUMBER = 11;
-  @SuppressWarnings("serial")
-  private volatile java.lang.Object turnId_ = "";
-  /**
-   * <pre>
-   * Turn of the thread that the event belongs to. Set by the server. Empty means none.
-   * </pre>
-   *
-   * <code>string turn_id = 11;</code>
-   * @return The turnId.
-   */
-  @java.lang.Override
-  public java.lang.String getTurnId() {
-    java.lang.Object ref = turnId_;
-    if (ref instanceof java.lang.String) {
-      return (java.lang.String) ref;
-    } else {
-      com.google.protobuf.ByteString bs = 
-          (com.google.protobuf.ByteString) ref;
-      java.lang.String s = bs.toStringUtf8();
-      turnId_ = s;
-      return s;
-    }
-  }
-  /**
-   * <pre>
-   * Turn of the thread that the event belongs to. Set by the server. Empty means none.
-   * </pre>
-   *
-   * <code>string turn_id = 11;</code>
-   * @return The bytes for turnId.
-   */
-  @java.lang.Override
-  public com.google.protobuf.ByteString
-      getTurnIdBytes() {
-    java.lang.Object ref = turnId_;
-    if (ref instanceof java.lang.String) {
-      com.google.protobuf.ByteString b = 
-          com.google.protobuf.ByteString.copyFromUtf8(
-              (java.lang.String) ref);
-      turnId_ = b;
       return b;
     } else {
       return (com.google.protobuf.ByteString) ref;
@@ -2047,6 +1956,92 @@ private static final long serialVersionUID = 0L;
     return io.github.protolink_grpc.v1.TaskUnlinked.getDefaultInstance();
   }
 
+  public static final int TASK_QUEUED_FIELD_NUMBER = 95;
+  /**
+   * <pre>
+   * The run waits for a slot.
+   * </pre>
+   *
+   * <code>.plgrpc.v1.TaskQueued task_queued = 95;</code>
+   * @return Whether the taskQueued field is set.
+   */
+  @java.lang.Override
+  public boolean hasTaskQueued() {
+    return payloadCase_ == 95;
+  }
+  /**
+   * <pre>
+   * The run waits for a slot.
+   * </pre>
+   *
+   * <code>.plgrpc.v1.TaskQueued task_queued = 95;</code>
+   * @return The taskQueued.
+   */
+  @java.lang.Override
+  public io.github.protolink_grpc.v1.TaskQueued getTaskQueued() {
+    if (payloadCase_ == 95) {
+       return (io.github.protolink_grpc.v1.TaskQueued) payload_;
+    }
+    return io.github.protolink_grpc.v1.TaskQueued.getDefaultInstance();
+  }
+  /**
+   * <pre>
+   * The run waits for a slot.
+   * </pre>
+   *
+   * <code>.plgrpc.v1.TaskQueued task_queued = 95;</code>
+   */
+  @java.lang.Override
+  public io.github.protolink_grpc.v1.TaskQueuedOrBuilder getTaskQueuedOrBuilder() {
+    if (payloadCase_ == 95) {
+       return (io.github.protolink_grpc.v1.TaskQueued) payload_;
+    }
+    return io.github.protolink_grpc.v1.TaskQueued.getDefaultInstance();
+  }
+
+  public static final int PEER_TASK_FIELD_NUMBER = 96;
+  /**
+   * <pre>
+   * A delegated task has these ids at its peer.
+   * </pre>
+   *
+   * <code>.plgrpc.v1.PeerTaskLinked peer_task = 96;</code>
+   * @return Whether the peerTask field is set.
+   */
+  @java.lang.Override
+  public boolean hasPeerTask() {
+    return payloadCase_ == 96;
+  }
+  /**
+   * <pre>
+   * A delegated task has these ids at its peer.
+   * </pre>
+   *
+   * <code>.plgrpc.v1.PeerTaskLinked peer_task = 96;</code>
+   * @return The peerTask.
+   */
+  @java.lang.Override
+  public io.github.protolink_grpc.v1.PeerTaskLinked getPeerTask() {
+    if (payloadCase_ == 96) {
+       return (io.github.protolink_grpc.v1.PeerTaskLinked) payload_;
+    }
+    return io.github.protolink_grpc.v1.PeerTaskLinked.getDefaultInstance();
+  }
+  /**
+   * <pre>
+   * A delegated task has these ids at its peer.
+   * </pre>
+   *
+   * <code>.plgrpc.v1.PeerTaskLinked peer_task = 96;</code>
+   */
+  @java.lang.Override
+  public io.github.protolink_grpc.v1.PeerTaskLinkedOrBuilder getPeerTaskOrBuilder() {
+    if (payloadCase_ == 96) {
+       return (io.github.protolink_grpc.v1.PeerTaskLinked) payload_;
+    }
+    return io.github.protolink_grpc.v1.PeerTaskLinked.getDefaultInstance();
+  }
+
   private byte memoizedIsInitialized = -1;
   @java.lang.Override
   public final boolean isInitialized() {
@@ -2084,12 +2079,6 @@ private static final long serialVersionUID = 0L;
     }
     if (!com.google.protobuf.GeneratedMessage.isStringEmpty(actionId_)) {
       com.google.protobuf.GeneratedMessage.writeString(output, 8, actionId_);
-    }
-    if (!com.google.protobuf.GeneratedMessage.isStringEmpty(threadId_)) {
-      com.google.protobuf.GeneratedMessage.writeString(output, 10, threadId_);
-    }
-    if (!com.google.protobuf.GeneratedMessage.isStringEmpty(turnId_)) {
-      com.google.protobuf.GeneratedMessage.writeString(output, 11, turnId_);
     }
     if (last_ != false) {
       output.writeBool(12, last_);
@@ -2196,6 +2185,12 @@ private static final long serialVersionUID = 0L;
     if (payloadCase_ == 94) {
       output.writeMessage(94, (io.github.protolink_grpc.v1.TaskUnlinked) payload_);
     }
+    if (payloadCase_ == 95) {
+      output.writeMessage(95, (io.github.protolink_grpc.v1.TaskQueued) payload_);
+    }
+    if (payloadCase_ == 96) {
+      output.writeMessage(96, (io.github.protolink_grpc.v1.PeerTaskLinked) payload_);
+    }
     getUnknownFields().writeTo(output);
   }
 
@@ -2230,12 +2225,6 @@ private static final long serialVersionUID = 0L;
     }
     if (!com.google.protobuf.GeneratedMessage.isStringEmpty(actionId_)) {
       size += com.google.protobuf.GeneratedMessage.computeStringSize(8, actionId_);
-    }
-    if (!com.google.protobuf.GeneratedMessage.isStringEmpty(threadId_)) {
-      size += com.google.protobuf.GeneratedMessage.computeStringSize(10, threadId_);
-    }
-    if (!com.google.protobuf.GeneratedMessage.isStringEmpty(turnId_)) {
-      size += com.google.protobuf.GeneratedMessage.computeStringSize(11, turnId_);
     }
     if (last_ != false) {
       size += com.google.protobuf.CodedOutputStream
@@ -2375,6 +2364,14 @@ private static final long serialVersionUID = 0L;
       size += com.google.protobuf.CodedOutputStream
         .computeMessageSize(94, (io.github.protolink_grpc.v1.TaskUnlinked) payload_);
     }
+    if (payloadCase_ == 95) {
+      size += com.google.protobuf.CodedOutputStream
+        .computeMessageSize(95, (io.github.protolink_grpc.v1.TaskQueued) payload_);
+    }
+    if (payloadCase_ == 96) {
+      size += com.google.protobuf.CodedOutputStream
+        .computeMessageSize(96, (io.github.protolink_grpc.v1.PeerTaskLinked) payload_);
+    }
     size += getUnknownFields().getSerializedSize();
     memoizedSize = size;
     return size;
@@ -2409,10 +2406,6 @@ private static final long serialVersionUID = 0L;
         .equals(other.getAgentName())) return false;
     if (!getActionId()
         .equals(other.getActionId())) return false;
-    if (!getThreadId()
-        .equals(other.getThreadId())) return false;
-    if (!getTurnId()
-        .equals(other.getTurnId())) return false;
     if (getLast()
         != other.getLast()) return false;
     if (severity_ != other.severity_) return false;
@@ -2544,6 +2537,14 @@ private static final long serialVersionUID = 0L;
         if (!getTaskUnlinked()
             .equals(other.getTaskUnlinked())) return false;
         break;
+      case 95:
+        if (!getTaskQueued()
+            .equals(other.getTaskQueued())) return false;
+        break;
+      case 96:
+        if (!getPeerTask()
+            .equals(other.getPeerTask())) return false;
+        break;
       case 0:
       default:
     }
@@ -2577,10 +2578,6 @@ private static final long serialVersionUID = 0L;
     hash = (53 * hash) + getAgentName().hashCode();
     hash = (37 * hash) + ACTION_ID_FIELD_NUMBER;
     hash = (53 * hash) + getActionId().hashCode();
-    hash = (37 * hash) + THREAD_ID_FIELD_NUMBER;
-    hash = (53 * hash) + getThreadId().hashCode();
-    hash = (37 * hash) + TURN_ID_FIELD_NUMBER;
-    hash = (53 * hash) + getTurnId().hashCode();
     hash = (37 * hash) + LAST_FIELD_NUMBER;
     hash = (53 * hash) + com.google.protobuf.Internal.hashBoolean(
         getLast());
@@ -2714,6 +2711,14 @@ private static final long serialVersionUID = 0L;
         hash = (37 * hash) + TASK_UNLINKED_FIELD_NUMBER;
         hash = (53 * hash) + getTaskUnlinked().hashCode();
         break;
+      case 95:
+        hash = (37 * hash) + TASK_QUEUED_FIELD_NUMBER;
+        hash = (53 * hash) + getTaskQueued().hashCode();
+        break;
+      case 96:
+        hash = (37 * hash) + PEER_TASK_FIELD_NUMBER;
+        hash = (53 * hash) + getPeerTask().hashCode();
+        break;
       case 0:
       default:
     }
@@ -2824,13 +2829,14 @@ private static final long serialVersionUID = 0L;
    * - An event is sent as the same bytes as it is stored. So every reader of the task sees everything in its events: the owner
    * (TaskSubmitted.principal), the scopes of the caller (RunContext.scopes), arguments, results and the approver of each decision.
    * Today only the owner can read a task; approvers see the approval, not the log.
-   * - A value that is already in the log is referenced, not copied: see ActionRequested, ApprovalRequired, ActionStarted. A reader
-   * that   starts in the middle of a log shows the values that it has. - The payload alone determines the meaning of an event;
-   * programs decide by the payload. `event_type` is text for people and the   kind of a custom event. - A reader shows `event_type`
-   * and `summary` of an unknown kind and continues. If `must_understand` is set, it must not compute the   task's state from this log
-   * and fails with FAILED_PRECONDITION, reason LOG_TOO_NEW. - Enums are open: a later version may add values. A reader keeps an
-   * unknown value, shows it and passes it on. Servers reject   unknown values in requests.
-   *
+   * - A value that is already in the log is referenced, not copied: see ActionRequested, ApprovalRequired, ActionStarted. A reader that
+   * starts in the middle of a log shows the values that it has.
+   * - The payload alone determines the meaning of an event; programs decide by the payload. `event_type` is text for people and the
+   * kind of a custom event.
+   * - A reader shows `event_type` and `summary` of an unknown kind and continues. If `must_understand` is set, it must not compute the
+   * task's state from this log and fails with FAILED_PRECONDITION, reason LOG_TOO_NEW.
+   * - Enums are open: a later version may add values. A reader keeps an unknown value, shows it and passes it on. Servers reject
+   * unknown values in requests.
    * - The log has no ids of telemetry spans, because they follow from it: a run is a span, an action is a span within its run, and a
    * delegated task begins under `RunContext.parent_run_id`. The trace is `RunContext.trace_id`.
    *
@@ -2889,8 +2895,6 @@ private static final long serialVersionUID = 0L;
       }
       agentName_ = "";
       actionId_ = "";
-      threadId_ = "";
-      turnId_ = "";
       last_ = false;
       severity_ = 0;
       summary_ = "";
@@ -2986,6 +2990,12 @@ private static final long serialVersionUID = 0L;
       if (taskUnlinkedBuilder_ != null) {
         taskUnlinkedBuilder_.clear();
       }
+      if (taskQueuedBuilder_ != null) {
+        taskQueuedBuilder_.clear();
+      }
+      if (peerTaskBuilder_ != null) {
+        peerTaskBuilder_.clear();
+      }
       payloadCase_ = 0;
       payload_ = null;
       return this;
@@ -3052,24 +3062,18 @@ private static final long serialVersionUID = 0L;
         result.actionId_ = actionId_;
       }
       if (((from_bitField0_ & 0x00000100) != 0)) {
-        result.threadId_ = threadId_;
-      }
-      if (((from_bitField0_ & 0x00000200) != 0)) {
-        result.turnId_ = turnId_;
-      }
-      if (((from_bitField0_ & 0x00000400) != 0)) {
         result.last_ = last_;
       }
-      if (((from_bitField0_ & 0x00000800) != 0)) {
+      if (((from_bitField0_ & 0x00000200) != 0)) {
         result.severity_ = severity_;
       }
-      if (((from_bitField0_ & 0x00001000) != 0)) {
+      if (((from_bitField0_ & 0x00000400) != 0)) {
         result.summary_ = summary_;
       }
-      if (((from_bitField0_ & 0x00002000) != 0)) {
+      if (((from_bitField0_ & 0x00000800) != 0)) {
         result.metadataJson_ = metadataJson_;
       }
-      if (((from_bitField0_ & 0x00004000) != 0)) {
+      if (((from_bitField0_ & 0x00001000) != 0)) {
         result.mustUnderstand_ = mustUnderstand_;
       }
       result.bitField0_ |= to_bitField0_;
@@ -3202,6 +3206,14 @@ private static final long serialVersionUID = 0L;
           taskUnlinkedBuilder_ != null) {
         result.payload_ = taskUnlinkedBuilder_.build();
       }
+      if (payloadCase_ == 95 &&
+          taskQueuedBuilder_ != null) {
+        result.payload_ = taskQueuedBuilder_.build();
+      }
+      if (payloadCase_ == 96 &&
+          peerTaskBuilder_ != null) {
+        result.payload_ = peerTaskBuilder_.build();
+      }
     }
 
     @java.lang.Override
@@ -3252,16 +3264,6 @@ private static final long serialVersionUID = 0L;
         bitField0_ |= 0x00000080;
         onChanged();
       }
-      if (!other.getThreadId().isEmpty()) {
-        threadId_ = other.threadId_;
-        bitField0_ |= 0x00000100;
-        onChanged();
-      }
-      if (!other.getTurnId().isEmpty()) {
-        turnId_ = other.turnId_;
-        bitField0_ |= 0x00000200;
-        onChanged();
-      }
       if (other.getLast() != false) {
         setLast(other.getLast());
       }
@@ -3270,12 +3272,12 @@ private static final long serialVersionUID = 0L;
       }
       if (!other.getSummary().isEmpty()) {
         summary_ = other.summary_;
-        bitField0_ |= 0x00001000;
+        bitField0_ |= 0x00000400;
         onChanged();
       }
       if (!other.getMetadataJson().isEmpty()) {
         metadataJson_ = other.metadataJson_;
-        bitField0_ |= 0x00002000;
+        bitField0_ |= 0x00000800;
         onChanged();
       }
       if (other.getMustUnderstand() != false) {
@@ -3402,6 +3404,14 @@ private static final long serialVersionUID = 0L;
           mergeTaskUnlinked(other.getTaskUnlinked());
           break;
         }
+        case TASK_QUEUED: {
+          mergeTaskQueued(other.getTaskQueued());
+          break;
+        }
+        case PEER_TASK: {
+          mergePeerTask(other.getPeerTask());
+          break;
+        }
         case PAYLOAD_NOT_SET: {
           break;
         }
@@ -3474,39 +3484,29 @@ private static final long serialVersionUID = 0L;
               bitField0_ |= 0x00000080;
               break;
             } // case 66
-            case 82: {
-              threadId_ = input.readStringRequireUtf8();
-              bitField0_ |= 0x00000100;
-              break;
-            } // case 82
-            case 90: {
-              turnId_ = input.readStringRequireUtf8();
-              bitField0_ |= 0x00000200;
-              break;
-            } // case 90
             case 96: {
               last_ = input.readBool();
-              bitField0_ |= 0x00000400;
+              bitField0_ |= 0x00000100;
               break;
             } // case 96
             case 104: {
               severity_ = input.readEnum();
-              bitField0_ |= 0x00000800;
+              bitField0_ |= 0x00000200;
               break;
             } // case 104
             case 114: {
               summary_ = input.readStringRequireUtf8();
-              bitField0_ |= 0x00001000;
+              bitField0_ |= 0x00000400;
               break;
             } // case 114
             case 122: {
               metadataJson_ = input.readStringRequireUtf8();
-              bitField0_ |= 0x00002000;
+              bitField0_ |= 0x00000800;
               break;
             } // case 122
             case 152: {
               mustUnderstand_ = input.readBool();
-              bitField0_ |= 0x00004000;
+              bitField0_ |= 0x00001000;
               break;
             } // case 152
             case 514: {
@@ -3719,6 +3719,20 @@ private static final long serialVersionUID = 0L;
               payloadCase_ = 94;
               break;
             } // case 754
+            case 762: {
+              input.readMessage(
+                  internalGetTaskQueuedFieldBuilder().getBuilder(),
+                  extensionRegistry);
+              payloadCase_ = 95;
+              break;
+            } // case 762
+            case 770: {
+              input.readMessage(
+                  internalGetPeerTaskFieldBuilder().getBuilder(),
+                  extensionRegistry);
+              payloadCase_ = 96;
+              break;
+            } // case 770
             default: {
               if (!super.parseUnknownField(input, extensionRegistry, tag)) {
                 done = true; // was an endgroup tag
@@ -4510,190 +4524,6 @@ private static final long serialVersionUID = 0L;
       return this;
     }
 
-    private java.lang.Object threadId_ = "";
-    /**
-     * <pre>
-     * Thread of the session that the event belongs to. Set by the server. Empty means none.
-     * </pre>
-     *
-     * <code>string thread_id = 10;</code>
-     * @return The threadId.
-     */
-    public java.lang.String getThreadId() {
-      java.lang.Object ref = threadId_;
-      if (!(ref instanceof java.lang.String)) {
-        com.google.protobuf.ByteString bs =
-            (com.google.protobuf.ByteString) ref;
-        java.lang.String s = bs.toStringUtf8();
-        threadId_ = s;
-        return s;
-      } else {
-        return (java.lang.String) ref;
-      }
-    }
-    /**
-     * <pre>
-     * Thread of the session that the event belongs to. Set by the server. Empty means none.
-     * </pre>
-     *
-     * <code>string thread_id = 10;</code>
-     * @return The bytes for threadId.
-     */
-    public com.google.protobuf.ByteString
-        getThreadIdBytes() {
-      java.lang.Object ref = threadId_;
-      if (ref instanceof String) {
-        com.google.protobuf.ByteString b = 
-            com.google.protobuf.ByteString.copyFromUtf8(
-                (java.lang.String) ref);
-        threadId_ = b;
-        return b;
-      } else {
-        return (com.google.protobuf.ByteString) ref;
-      }
-    }
-    /**
-     * <pre>
-     * Thread of the session that the event belongs to. Set by the server. Empty means none.
-     * </pre>
-     *
-     * <code>string thread_id = 10;</code>
-     * @param value The threadId to set.
-     * @return This builder for chaining.
-     */
-    public Builder setThreadId(
-        java.lang.String value) {
-      if (value == null) { throw new NullPointerException(); }
-      threadId_ = value;
-      bitField0_ |= 0x00000100;
-      onChanged();
-      return this;
-    }
-    /**
-     * <pre>
-     * Thread of the session that the event belongs to. Set by the server. Empty means none.
-     * </pre>
-     *
-     * <code>string thread_id = 10;</code>
-     * @return This builder for chaining.
-     */
-    public Builder clearThreadId() {
-      threadId_ = getDefaultInstance().getThreadId();
-      bitField0_ = (bitField0_ & ~0x00000100);
-      onChanged();
-      return this;
-    }
-    /**
-     * <pre>
-     * Thread of the session that the event belongs to. Set by the server. Empty means none.
-     * </pre>
-     *
-     * <code>string thread_id = 10;</code>
-     * @param value The bytes for threadId to set.
-     * @return This builder for chaining.
-     */
-    public Builder setThreadIdBytes(
-        com.google.protobuf.ByteString value) {
-      if (value == null) { throw new NullPointerException(); }
-      checkByteStringIsUtf8(value);
-      threadId_ = value;
-      bitField0_ |= 0x00000100;
-      onChanged();
-      return this;
-    }
-
-    private java.lang.Object turnId_ = "";
-    /**
-     * <pre>
-     * Turn of the thread that the event belongs to. Set by the server. Empty means none.
-     * </pre>
-     *
-     * <code>string turn_id = 11;</code>
-     * @return The turnId.
-     */
-    public java.lang.String getTurnId() {
-      java.lang.Object ref = turnId_;
-      if (!(ref instanceof java.lang.String)) {
-        com.google.protobuf.ByteString bs =
-            (com.google.protobuf.ByteString) ref;
-        java.lang.String s = bs.toStringUtf8();
-        turnId_ = s;
-        return s;
-      } else {
-        return (java.lang.String) ref;
-      }
-    }
-    /**
-     * <pre>
-     * Turn of the thread that the event belongs to. Set by the server. Empty means none.
-     * </pre>
-     *
-     * <code>string turn_id = 11;</code>
-     * @return The bytes for turnId.
-     */
-    public com.google.protobuf.ByteString
-        getTurnIdBytes() {
-      java.lang.Object ref = turnId_;
-      if (ref instanceof String) {
-        com.google.protobuf.ByteString b = 
-            com.google.protobuf.ByteString.copyFromUtf8(
-                (java.lang.String) ref);
-        turnId_ = b;
-        return b;
-      } else {
-        return (com.google.protobuf.ByteString) ref;
-      }
-    }
-    /**
-     * <pre>
-     * Turn of the thread that the event belongs to. Set by the server. Empty means none.
-     * </pre>
-     *
-     * <code>string turn_id = 11;</code>
-     * @param value The turnId to set.
-     * @return This builder for chaining.
-     */
-    public Builder setTurnId(
-        java.lang.String value) {
-      if (value == null) { throw new NullPointerException(); }
-      turnId_ = value;
-      bitField0_ |= 0x00000200;
-      onChanged();
-      return this;
-    }
-    /**
-     * <pre>
-     * Turn of the thread that the event belongs to. Set by the server. Empty means none.
-     * </pre>
-     *
-     * <code>string turn_id = 11;</code>
-     * @return This builder for chaining.
-     */
-    public Builder clearTurnId() {
-      turnId_ = getDefaultInstance().getTurnId();
-      bitField0_ = (bitField0_ & ~0x00000200);
-      onChanged();
-      return this;
-    }
-    /**
-     * <pre>
-     * Turn of the thread that the event belongs to. Set by the server. Empty means none.
-     * </pre>
-     *
-     * <code>string turn_id = 11;</code>
-     * @param value The bytes for turnId to set.
-     * @return This builder for chaining.
-     */
-    public Builder setTurnIdBytes(
-        com.google.protobuf.ByteString value) {
-      if (value == null) { throw new NullPointerException(); }
-      checkByteStringIsUtf8(value);
-      turnId_ = value;
-      bitField0_ |= 0x00000200;
-      onChanged();
-      return this;
-    }
-
     private boolean last_ ;
     /**
      * <pre>
@@ -4719,7 +4549,7 @@ private static final long serialVersionUID = 0L;
     public Builder setLast(boolean value) {
 
       last_ = value;
-      bitField0_ |= 0x00000400;
+      bitField0_ |= 0x00000100;
       onChanged();
       return this;
     }
@@ -4732,7 +4562,7 @@ private static final long serialVersionUID = 0L;
      * @return This builder for chaining.
      */
     public Builder clearLast() {
-      bitField0_ = (bitField0_ & ~0x00000400);
+      bitField0_ = (bitField0_ & ~0x00000100);
       last_ = false;
       onChanged();
       return this;
@@ -4761,7 +4591,7 @@ private static final long serialVersionUID = 0L;
      */
     public Builder setSeverityValue(int value) {
       severity_ = value;
-      bitField0_ |= 0x00000800;
+      bitField0_ |= 0x00000200;
       onChanged();
       return this;
     }
@@ -4789,7 +4619,7 @@ private static final long serialVersionUID = 0L;
      */
     public Builder setSeverity(io.github.protolink_grpc.v1.Severity value) {
       if (value == null) { throw new NullPointerException(); }
-      bitField0_ |= 0x00000800;
+      bitField0_ |= 0x00000200;
       severity_ = value.getNumber();
       onChanged();
       return this;
@@ -4803,7 +4633,7 @@ private static final long serialVersionUID = 0L;
      * @return This builder for chaining.
      */
     public Builder clearSeverity() {
-      bitField0_ = (bitField0_ & ~0x00000800);
+      bitField0_ = (bitField0_ & ~0x00000200);
       severity_ = 0;
       onChanged();
       return this;
@@ -4864,7 +4694,7 @@ private static final long serialVersionUID = 0L;
         java.lang.String value) {
       if (value == null) { throw new NullPointerException(); }
       summary_ = value;
-      bitField0_ |= 0x00001000;
+      bitField0_ |= 0x00000400;
       onChanged();
       return this;
     }
@@ -4878,7 +4708,7 @@ private static final long serialVersionUID = 0L;
      */
     public Builder clearSummary() {
       summary_ = getDefaultInstance().getSummary();
-      bitField0_ = (bitField0_ & ~0x00001000);
+      bitField0_ = (bitField0_ & ~0x00000400);
       onChanged();
       return this;
     }
@@ -4896,7 +4726,7 @@ private static final long serialVersionUID = 0L;
       if (value == null) { throw new NullPointerException(); }
       checkByteStringIsUtf8(value);
       summary_ = value;
-      bitField0_ |= 0x00001000;
+      bitField0_ |= 0x00000400;
       onChanged();
       return this;
     }
@@ -4956,7 +4786,7 @@ private static final long serialVersionUID = 0L;
         java.lang.String value) {
       if (value == null) { throw new NullPointerException(); }
       metadataJson_ = value;
-      bitField0_ |= 0x00002000;
+      bitField0_ |= 0x00000800;
       onChanged();
       return this;
     }
@@ -4970,7 +4800,7 @@ private static final long serialVersionUID = 0L;
      */
     public Builder clearMetadataJson() {
       metadataJson_ = getDefaultInstance().getMetadataJson();
-      bitField0_ = (bitField0_ & ~0x00002000);
+      bitField0_ = (bitField0_ & ~0x00000800);
       onChanged();
       return this;
     }
@@ -4988,7 +4818,7 @@ private static final long serialVersionUID = 0L;
       if (value == null) { throw new NullPointerException(); }
       checkByteStringIsUtf8(value);
       metadataJson_ = value;
-      bitField0_ |= 0x00002000;
+      bitField0_ |= 0x00000800;
       onChanged();
       return this;
     }
@@ -5020,7 +4850,7 @@ private static final long serialVersionUID = 0L;
     public Builder setMustUnderstand(boolean value) {
 
       mustUnderstand_ = value;
-      bitField0_ |= 0x00004000;
+      bitField0_ |= 0x00001000;
       onChanged();
       return this;
     }
@@ -5034,7 +4864,7 @@ private static final long serialVersionUID = 0L;
      * @return This builder for chaining.
      */
     public Builder clearMustUnderstand() {
-      bitField0_ = (bitField0_ & ~0x00004000);
+      bitField0_ = (bitField0_ & ~0x00001000);
       mustUnderstand_ = false;
       onChanged();
       return this;
@@ -10378,6 +10208,362 @@ private static final long serialVersionUID = 0L;
       payloadCase_ = 94;
       onChanged();
       return taskUnlinkedBuilder_;
+    }
+
+    private com.google.protobuf.SingleFieldBuilder<
+        io.github.protolink_grpc.v1.TaskQueued, io.github.protolink_grpc.v1.TaskQueued.Builder, io.github.protolink_grpc.v1.TaskQueuedOrBuilder> taskQueuedBuilder_;
+    /**
+     * <pre>
+     * The run waits for a slot.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.TaskQueued task_queued = 95;</code>
+     * @return Whether the taskQueued field is set.
+     */
+    @java.lang.Override
+    public boolean hasTaskQueued() {
+      return payloadCase_ == 95;
+    }
+    /**
+     * <pre>
+     * The run waits for a slot.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.TaskQueued task_queued = 95;</code>
+     * @return The taskQueued.
+     */
+    @java.lang.Override
+    public io.github.protolink_grpc.v1.TaskQueued getTaskQueued() {
+      if (taskQueuedBuilder_ == null) {
+        if (payloadCase_ == 95) {
+          return (io.github.protolink_grpc.v1.TaskQueued) payload_;
+        }
+        return io.github.protolink_grpc.v1.TaskQueued.getDefaultInstance();
+      } else {
+        if (payloadCase_ == 95) {
+          return taskQueuedBuilder_.getMessage();
+        }
+        return io.github.protolink_grpc.v1.TaskQueued.getDefaultInstance();
+      }
+    }
+    /**
+     * <pre>
+     * The run waits for a slot.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.TaskQueued task_queued = 95;</code>
+     */
+    public Builder setTaskQueued(io.github.protolink_grpc.v1.TaskQueued value) {
+      if (taskQueuedBuilder_ == null) {
+        if (value == null) {
+          throw new NullPointerException();
+        }
+        payload_ = value;
+        onChanged();
+      } else {
+        taskQueuedBuilder_.setMessage(value);
+      }
+      payloadCase_ = 95;
+      return this;
+    }
+    /**
+     * <pre>
+     * The run waits for a slot.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.TaskQueued task_queued = 95;</code>
+     */
+    public Builder setTaskQueued(
+        io.github.protolink_grpc.v1.TaskQueued.Builder builderForValue) {
+      if (taskQueuedBuilder_ == null) {
+        payload_ = builderForValue.build();
+        onChanged();
+      } else {
+        taskQueuedBuilder_.setMessage(builderForValue.build());
+      }
+      payloadCase_ = 95;
+      return this;
+    }
+    /**
+     * <pre>
+     * The run waits for a slot.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.TaskQueued task_queued = 95;</code>
+     */
+    public Builder mergeTaskQueued(io.github.protolink_grpc.v1.TaskQueued value) {
+      if (taskQueuedBuilder_ == null) {
+        if (payloadCase_ == 95 &&
+            payload_ != io.github.protolink_grpc.v1.TaskQueued.getDefaultInstance()) {
+          payload_ = io.github.protolink_grpc.v1.TaskQueued.newBuilder((io.github.protolink_grpc.v1.TaskQueued) payload_)
+              .mergeFrom(value).buildPartial();
+        } else {
+          payload_ = value;
+        }
+        onChanged();
+      } else {
+        if (payloadCase_ == 95) {
+          taskQueuedBuilder_.mergeFrom(value);
+        } else {
+          taskQueuedBuilder_.setMessage(value);
+        }
+      }
+      payloadCase_ = 95;
+      return this;
+    }
+    /**
+     * <pre>
+     * The run waits for a slot.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.TaskQueued task_queued = 95;</code>
+     */
+    public Builder clearTaskQueued() {
+      if (taskQueuedBuilder_ == null) {
+        if (payloadCase_ == 95) {
+          payloadCase_ = 0;
+          payload_ = null;
+          onChanged();
+        }
+      } else {
+        if (payloadCase_ == 95) {
+          payloadCase_ = 0;
+          payload_ = null;
+        }
+        taskQueuedBuilder_.clear();
+      }
+      return this;
+    }
+    /**
+     * <pre>
+     * The run waits for a slot.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.TaskQueued task_queued = 95;</code>
+     */
+    public io.github.protolink_grpc.v1.TaskQueued.Builder getTaskQueuedBuilder() {
+      return internalGetTaskQueuedFieldBuilder().getBuilder();
+    }
+    /**
+     * <pre>
+     * The run waits for a slot.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.TaskQueued task_queued = 95;</code>
+     */
+    @java.lang.Override
+    public io.github.protolink_grpc.v1.TaskQueuedOrBuilder getTaskQueuedOrBuilder() {
+      if ((payloadCase_ == 95) && (taskQueuedBuilder_ != null)) {
+        return taskQueuedBuilder_.getMessageOrBuilder();
+      } else {
+        if (payloadCase_ == 95) {
+          return (io.github.protolink_grpc.v1.TaskQueued) payload_;
+        }
+        return io.github.protolink_grpc.v1.TaskQueued.getDefaultInstance();
+      }
+    }
+    /**
+     * <pre>
+     * The run waits for a slot.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.TaskQueued task_queued = 95;</code>
+     */
+    private com.google.protobuf.SingleFieldBuilder<
+        io.github.protolink_grpc.v1.TaskQueued, io.github.protolink_grpc.v1.TaskQueued.Builder, io.github.protolink_grpc.v1.TaskQueuedOrBuilder> 
+        internalGetTaskQueuedFieldBuilder() {
+      if (taskQueuedBuilder_ == null) {
+        if (!(payloadCase_ == 95)) {
+          payload_ = io.github.protolink_grpc.v1.TaskQueued.getDefaultInstance();
+        }
+        taskQueuedBuilder_ = new com.google.protobuf.SingleFieldBuilder<
+            io.github.protolink_grpc.v1.TaskQueued, io.github.protolink_grpc.v1.TaskQueued.Builder, io.github.protolink_grpc.v1.TaskQueuedOrBuilder>(
+                (io.github.protolink_grpc.v1.TaskQueued) payload_,
+                getParentForChildren(),
+                isClean());
+        payload_ = null;
+      }
+      payloadCase_ = 95;
+      onChanged();
+      return taskQueuedBuilder_;
+    }
+
+    private com.google.protobuf.SingleFieldBuilder<
+        io.github.protolink_grpc.v1.PeerTaskLinked, io.github.protolink_grpc.v1.PeerTaskLinked.Builder, io.github.protolink_grpc.v1.PeerTaskLinkedOrBuilder> peerTaskBuilder_;
+    /**
+     * <pre>
+     * A delegated task has these ids at its peer.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.PeerTaskLinked peer_task = 96;</code>
+     * @return Whether the peerTask field is set.
+     */
+    @java.lang.Override
+    public boolean hasPeerTask() {
+      return payloadCase_ == 96;
+    }
+    /**
+     * <pre>
+     * A delegated task has these ids at its peer.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.PeerTaskLinked peer_task = 96;</code>
+     * @return The peerTask.
+     */
+    @java.lang.Override
+    public io.github.protolink_grpc.v1.PeerTaskLinked getPeerTask() {
+      if (peerTaskBuilder_ == null) {
+        if (payloadCase_ == 96) {
+          return (io.github.protolink_grpc.v1.PeerTaskLinked) payload_;
+        }
+        return io.github.protolink_grpc.v1.PeerTaskLinked.getDefaultInstance();
+      } else {
+        if (payloadCase_ == 96) {
+          return peerTaskBuilder_.getMessage();
+        }
+        return io.github.protolink_grpc.v1.PeerTaskLinked.getDefaultInstance();
+      }
+    }
+    /**
+     * <pre>
+     * A delegated task has these ids at its peer.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.PeerTaskLinked peer_task = 96;</code>
+     */
+    public Builder setPeerTask(io.github.protolink_grpc.v1.PeerTaskLinked value) {
+      if (peerTaskBuilder_ == null) {
+        if (value == null) {
+          throw new NullPointerException();
+        }
+        payload_ = value;
+        onChanged();
+      } else {
+        peerTaskBuilder_.setMessage(value);
+      }
+      payloadCase_ = 96;
+      return this;
+    }
+    /**
+     * <pre>
+     * A delegated task has these ids at its peer.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.PeerTaskLinked peer_task = 96;</code>
+     */
+    public Builder setPeerTask(
+        io.github.protolink_grpc.v1.PeerTaskLinked.Builder builderForValue) {
+      if (peerTaskBuilder_ == null) {
+        payload_ = builderForValue.build();
+        onChanged();
+      } else {
+        peerTaskBuilder_.setMessage(builderForValue.build());
+      }
+      payloadCase_ = 96;
+      return this;
+    }
+    /**
+     * <pre>
+     * A delegated task has these ids at its peer.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.PeerTaskLinked peer_task = 96;</code>
+     */
+    public Builder mergePeerTask(io.github.protolink_grpc.v1.PeerTaskLinked value) {
+      if (peerTaskBuilder_ == null) {
+        if (payloadCase_ == 96 &&
+            payload_ != io.github.protolink_grpc.v1.PeerTaskLinked.getDefaultInstance()) {
+          payload_ = io.github.protolink_grpc.v1.PeerTaskLinked.newBuilder((io.github.protolink_grpc.v1.PeerTaskLinked) payload_)
+              .mergeFrom(value).buildPartial();
+        } else {
+          payload_ = value;
+        }
+        onChanged();
+      } else {
+        if (payloadCase_ == 96) {
+          peerTaskBuilder_.mergeFrom(value);
+        } else {
+          peerTaskBuilder_.setMessage(value);
+        }
+      }
+      payloadCase_ = 96;
+      return this;
+    }
+    /**
+     * <pre>
+     * A delegated task has these ids at its peer.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.PeerTaskLinked peer_task = 96;</code>
+     */
+    public Builder clearPeerTask() {
+      if (peerTaskBuilder_ == null) {
+        if (payloadCase_ == 96) {
+          payloadCase_ = 0;
+          payload_ = null;
+          onChanged();
+        }
+      } else {
+        if (payloadCase_ == 96) {
+          payloadCase_ = 0;
+          payload_ = null;
+        }
+        peerTaskBuilder_.clear();
+      }
+      return this;
+    }
+    /**
+     * <pre>
+     * A delegated task has these ids at its peer.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.PeerTaskLinked peer_task = 96;</code>
+     */
+    public io.github.protolink_grpc.v1.PeerTaskLinked.Builder getPeerTaskBuilder() {
+      return internalGetPeerTaskFieldBuilder().getBuilder();
+    }
+    /**
+     * <pre>
+     * A delegated task has these ids at its peer.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.PeerTaskLinked peer_task = 96;</code>
+     */
+    @java.lang.Override
+    public io.github.protolink_grpc.v1.PeerTaskLinkedOrBuilder getPeerTaskOrBuilder() {
+      if ((payloadCase_ == 96) && (peerTaskBuilder_ != null)) {
+        return peerTaskBuilder_.getMessageOrBuilder();
+      } else {
+        if (payloadCase_ == 96) {
+          return (io.github.protolink_grpc.v1.PeerTaskLinked) payload_;
+        }
+        return io.github.protolink_grpc.v1.PeerTaskLinked.getDefaultInstance();
+      }
+    }
+    /**
+     * <pre>
+     * A delegated task has these ids at its peer.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.PeerTaskLinked peer_task = 96;</code>
+     */
+    private com.google.protobuf.SingleFieldBuilder<
+        io.github.protolink_grpc.v1.PeerTaskLinked, io.github.protolink_grpc.v1.PeerTaskLinked.Builder, io.github.protolink_grpc.v1.PeerTaskLinkedOrBuilder> 
+        internalGetPeerTaskFieldBuilder() {
+      if (peerTaskBuilder_ == null) {
+        if (!(payloadCase_ == 96)) {
+          payload_ = io.github.protolink_grpc.v1.PeerTaskLinked.getDefaultInstance();
+        }
+        peerTaskBuilder_ = new com.google.protobuf.SingleFieldBuilder<
+            io.github.protolink_grpc.v1.PeerTaskLinked, io.github.protolink_grpc.v1.PeerTaskLinked.Builder, io.github.protolink_grpc.v1.PeerTaskLinkedOrBuilder>(
+                (io.github.protolink_grpc.v1.PeerTaskLinked) payload_,
+                getParentForChildren(),
+                isClean());
+        payload_ = null;
+      }
+      payloadCase_ = 96;
+      onChanged();
+      return peerTaskBuilder_;
     }
 
     // @@protoc_insertion_point(builder_scope:plgrpc.v1.RunEvent)

@@ -171,46 +171,6 @@ public interface RunEventOrBuilder extends
 
   /**
    * <pre>
-   * Thread of the session that the event belongs to. Set by the server. Empty means none.
-   * </pre>
-   *
-   * <code>string thread_id = 10;</code>
-   * @return The threadId.
-   */
-  java.lang.String getThreadId();
-  /**
-   * <pre>
-   * Thread of the session that the event belongs to. Set by the server. Empty means none.
-   * </pre>
-   *
-   * <code>string thread_id = 10;</code>
-   * @return The bytes for threadId.
-   */
-  com.google.protobuf.ByteString
-      getThreadIdBytes();
-
-  /**
-   * <pre>
-   * Turn of the thread that the event belongs to. Set by the server. Empty means none.
-   * </pre>
-   *
-   * <code>string turn_id = 11;</code>
-   * @return The turnId.
-   */
-  java.lang.String getTurnId();
-  /**
-   * <pre>
-   * Turn of the thread that the event belongs to. Set by the server. Empty means none.
-   * </pre>
-   *
-   * <code>string turn_id = 11;</code>
-   * @return The bytes for turnId.
-   */
-  com.google.protobuf.ByteString
-      getTurnIdBytes();
-
-  /**
-   * <pre>
    * Whether the task ends with this event. A retry of the task can add events after it. Set by the server.
    * </pre>
    *
@@ -1098,6 +1058,60 @@ public interface RunEventOrBuilder extends
    * <code>.plgrpc.v1.TaskUnlinked task_unlinked = 94;</code>
    */
   io.github.protolink_grpc.v1.TaskUnlinkedOrBuilder getTaskUnlinkedOrBuilder();
+
+  /**
+   * <pre>
+   * The run waits for a slot.
+   * </pre>
+   *
+   * <code>.plgrpc.v1.TaskQueued task_queued = 95;</code>
+   * @return Whether the taskQueued field is set.
+   */
+  boolean hasTaskQueued();
+  /**
+   * <pre>
+   * The run waits for a slot.
+   * </pre>
+   *
+   * <code>.plgrpc.v1.TaskQueued task_queued = 95;</code>
+   * @return The taskQueued.
+   */
+  io.github.protolink_grpc.v1.TaskQueued getTaskQueued();
+  /**
+   * <pre>
+   * The run waits for a slot.
+   * </pre>
+   *
+   * <code>.plgrpc.v1.TaskQueued task_queued = 95;</code>
+   */
+  io.github.protolink_grpc.v1.TaskQueuedOrBuilder getTaskQueuedOrBuilder();
+
+  /**
+   * <pre>
+   * A delegated task has these ids at its peer.
+   * </pre>
+   *
+   * <code>.plgrpc.v1.PeerTaskLinked peer_task = 96;</code>
+   * @return Whether the peerTask field is set.
+   */
+  boolean hasPeerTask();
+  /**
+   * <pre>
+   * A delegated task has these ids at its peer.
+   * </pre>
+   *
+   * <code>.plgrpc.v1.PeerTaskLinked peer_task = 96;</code>
+   * @return The peerTask.
+   */
+  io.github.protolink_grpc.v1.PeerTaskLinked getPeerTask();
+  /**
+   * <pre>
+   * A delegated task has these ids at its peer.
+   * </pre>
+   *
+   * <code>.plgrpc.v1.PeerTaskLinked peer_task = 96;</code>
+   */
+  io.github.protolink_grpc.v1.PeerTaskLinkedOrBuilder getPeerTaskOrBuilder();
 
   io.github.protolink_grpc.v1.RunEvent.PayloadCase getPayloadCase();
 }

@@ -34,6 +34,7 @@ private static final long serialVersionUID = 0L;
   private SessionCreated() {
     title_ = "";
     metadataJson_ = "";
+    runtimeId_ = "";
   }
 
   public static final com.google.protobuf.Descriptors.Descriptor
@@ -143,6 +144,53 @@ private static final long serialVersionUID = 0L;
     }
   }
 
+  public static final int RUNTIME_ID_FIELD_NUMBER = 3;
+  @SuppressWarnings("serial")
+  private volatile java.lang.Object runtimeId_ = "";
+  /**
+   * <pre>
+   * Installation that has the log, as in TaskSubmitted.
+   * </pre>
+   *
+   * <code>string runtime_id = 3;</code>
+   * @return The runtimeId.
+   */
+  @java.lang.Override
+  public java.lang.String getRuntimeId() {
+    java.lang.Object ref = runtimeId_;
+    if (ref instanceof java.lang.String) {
+      return (java.lang.String) ref;
+    } else {
+      com.google.protobuf.ByteString bs = 
+          (com.google.protobuf.ByteString) ref;
+      java.lang.String s = bs.toStringUtf8();
+      runtimeId_ = s;
+      return s;
+    }
+  }
+  /**
+   * <pre>
+   * Installation that has the log, as in TaskSubmitted.
+   * </pre>
+   *
+   * <code>string runtime_id = 3;</code>
+   * @return The bytes for runtimeId.
+   */
+  @java.lang.Override
+  public com.google.protobuf.ByteString
+      getRuntimeIdBytes() {
+    java.lang.Object ref = runtimeId_;
+    if (ref instanceof java.lang.String) {
+      com.google.protobuf.ByteString b = 
+          com.google.protobuf.ByteString.copyFromUtf8(
+              (java.lang.String) ref);
+      runtimeId_ = b;
+      return b;
+    } else {
+      return (com.google.protobuf.ByteString) ref;
+    }
+  }
+
   private byte memoizedIsInitialized = -1;
   @java.lang.Override
   public final boolean isInitialized() {
@@ -163,6 +211,9 @@ private static final long serialVersionUID = 0L;
     if (!com.google.protobuf.GeneratedMessage.isStringEmpty(metadataJson_)) {
       com.google.protobuf.GeneratedMessage.writeString(output, 2, metadataJson_);
     }
+    if (!com.google.protobuf.GeneratedMessage.isStringEmpty(runtimeId_)) {
+      com.google.protobuf.GeneratedMessage.writeString(output, 3, runtimeId_);
+    }
     getUnknownFields().writeTo(output);
   }
 
@@ -177,6 +228,9 @@ private static final long serialVersionUID = 0L;
     }
     if (!com.google.protobuf.GeneratedMessage.isStringEmpty(metadataJson_)) {
       size += com.google.protobuf.GeneratedMessage.computeStringSize(2, metadataJson_);
+    }
+    if (!com.google.protobuf.GeneratedMessage.isStringEmpty(runtimeId_)) {
+      size += com.google.protobuf.GeneratedMessage.computeStringSize(3, runtimeId_);
     }
     size += getUnknownFields().getSerializedSize();
     memoizedSize = size;
@@ -197,6 +251,8 @@ private static final long serialVersionUID = 0L;
         .equals(other.getTitle())) return false;
     if (!getMetadataJson()
         .equals(other.getMetadataJson())) return false;
+    if (!getRuntimeId()
+        .equals(other.getRuntimeId())) return false;
     if (!getUnknownFields().equals(other.getUnknownFields())) return false;
     return true;
   }
@@ -212,6 +268,8 @@ private static final long serialVersionUID = 0L;
     hash = (53 * hash) + getTitle().hashCode();
     hash = (37 * hash) + METADATA_JSON_FIELD_NUMBER;
     hash = (53 * hash) + getMetadataJson().hashCode();
+    hash = (37 * hash) + RUNTIME_ID_FIELD_NUMBER;
+    hash = (53 * hash) + getRuntimeId().hashCode();
     hash = (29 * hash) + getUnknownFields().hashCode();
     memoizedHashCode = hash;
     return hash;
@@ -349,6 +407,7 @@ private static final long serialVersionUID = 0L;
       bitField0_ = 0;
       title_ = "";
       metadataJson_ = "";
+      runtimeId_ = "";
       return this;
     }
 
@@ -388,6 +447,9 @@ private static final long serialVersionUID = 0L;
       if (((from_bitField0_ & 0x00000002) != 0)) {
         result.metadataJson_ = metadataJson_;
       }
+      if (((from_bitField0_ & 0x00000004) != 0)) {
+        result.runtimeId_ = runtimeId_;
+      }
     }
 
     @java.lang.Override
@@ -410,6 +472,11 @@ private static final long serialVersionUID = 0L;
       if (!other.getMetadataJson().isEmpty()) {
         metadataJson_ = other.metadataJson_;
         bitField0_ |= 0x00000002;
+        onChanged();
+      }
+      if (!other.getRuntimeId().isEmpty()) {
+        runtimeId_ = other.runtimeId_;
+        bitField0_ |= 0x00000004;
         onChanged();
       }
       this.mergeUnknownFields(other.getUnknownFields());
@@ -448,6 +515,11 @@ private static final long serialVersionUID = 0L;
               bitField0_ |= 0x00000002;
               break;
             } // case 18
+            case 26: {
+              runtimeId_ = input.readStringRequireUtf8();
+              bitField0_ |= 0x00000004;
+              break;
+            } // case 26
             default: {
               if (!super.parseUnknownField(input, extensionRegistry, tag)) {
                 done = true; // was an endgroup tag
@@ -645,6 +717,98 @@ private static final long serialVersionUID = 0L;
       checkByteStringIsUtf8(value);
       metadataJson_ = value;
       bitField0_ |= 0x00000002;
+      onChanged();
+      return this;
+    }
+
+    private java.lang.Object runtimeId_ = "";
+    /**
+     * <pre>
+     * Installation that has the log, as in TaskSubmitted.
+     * </pre>
+     *
+     * <code>string runtime_id = 3;</code>
+     * @return The runtimeId.
+     */
+    public java.lang.String getRuntimeId() {
+      java.lang.Object ref = runtimeId_;
+      if (!(ref instanceof java.lang.String)) {
+        com.google.protobuf.ByteString bs =
+            (com.google.protobuf.ByteString) ref;
+        java.lang.String s = bs.toStringUtf8();
+        runtimeId_ = s;
+        return s;
+      } else {
+        return (java.lang.String) ref;
+      }
+    }
+    /**
+     * <pre>
+     * Installation that has the log, as in TaskSubmitted.
+     * </pre>
+     *
+     * <code>string runtime_id = 3;</code>
+     * @return The bytes for runtimeId.
+     */
+    public com.google.protobuf.ByteString
+        getRuntimeIdBytes() {
+      java.lang.Object ref = runtimeId_;
+      if (ref instanceof String) {
+        com.google.protobuf.ByteString b = 
+            com.google.protobuf.ByteString.copyFromUtf8(
+                (java.lang.String) ref);
+        runtimeId_ = b;
+        return b;
+      } else {
+        return (com.google.protobuf.ByteString) ref;
+      }
+    }
+    /**
+     * <pre>
+     * Installation that has the log, as in TaskSubmitted.
+     * </pre>
+     *
+     * <code>string runtime_id = 3;</code>
+     * @param value The runtimeId to set.
+     * @return This builder for chaining.
+     */
+    public Builder setRuntimeId(
+        java.lang.String value) {
+      if (value == null) { throw new NullPointerException(); }
+      runtimeId_ = value;
+      bitField0_ |= 0x00000004;
+      onChanged();
+      return this;
+    }
+    /**
+     * <pre>
+     * Installation that has the log, as in TaskSubmitted.
+     * </pre>
+     *
+     * <code>string runtime_id = 3;</code>
+     * @return This builder for chaining.
+     */
+    public Builder clearRuntimeId() {
+      runtimeId_ = getDefaultInstance().getRuntimeId();
+      bitField0_ = (bitField0_ & ~0x00000004);
+      onChanged();
+      return this;
+    }
+    /**
+     * <pre>
+     * Installation that has the log, as in TaskSubmitted.
+     * </pre>
+     *
+     * <code>string runtime_id = 3;</code>
+     * @param value The bytes for runtimeId to set.
+     * @return This builder for chaining.
+     */
+    public Builder setRuntimeIdBytes(
+        com.google.protobuf.ByteString value) {
+      if (value == null) { throw new NullPointerException(); }
+      checkByteStringIsUtf8(value);
+      runtimeId_ = value;
+      bitField0_ |= 0x00000004;
       onChanged();
       return this;
     }

@@ -49,4 +49,24 @@ public interface SessionCreatedOrBuilder extends
    */
   com.google.protobuf.ByteString
       getMetadataJsonBytes();
+
+  /**
+   * <pre>
+   * Installation that has the log, as in TaskSubmitted.
+   * </pre>
+   *
+   * <code>string runtime_id = 3;</code>
+   * @return The runtimeId.
+   */
+  java.lang.String getRuntimeId();
+  /**
+   * <pre>
+   * Installation that has the log, as in TaskSubmitted.
+   * </pre>
+   *
+   * <code>string runtime_id = 3;</code>
+   * @return The bytes for runtimeId.
+   */
+  com.google.protobuf.ByteString
+      getRuntimeIdBytes();
 }

@@ -136,33 +136,34 @@ public final class SessionOuterClass {
       "dedH\000\0229\n\022thread_rolled_back\030\027 \001(\0132\033.plgr" +
       "pc.v1.ThreadRolledBackH\000\022,\n\013turn_merged\030" +
       "\030 \001(\0132\025.plgrpc.v1.TurnMergedH\000B\t\n\007payloa" +
-      "d\"6\n\016SessionCreated\022\r\n\005title\030\001 \001(\t\022\025\n\rme" +
-      "tadata_json\030\002 \001(\t\"H\n\016SessionUpdated\022\r\n\005t" +
-      "itle\030\001 \001(\t\022\025\n\rmetadata_json\030\002 \001(\t\022\020\n\010arc" +
-      "hived\030\003 \001(\010\"_\n\rThreadStarted\022\021\n\tthread_i" +
-      "d\030\001 \001(\t\022\r\n\005title\030\002 \001(\t\022\026\n\016from_thread_id" +
-      "\030\003 \001(\t\022\024\n\014from_turn_id\030\004 \001(\t\"\243\001\n\rTurnSub" +
-      "mitted\022\017\n\007turn_id\030\001 \001(\t\022\021\n\tthread_id\030\002 \001" +
-      "(\t\022\017\n\007task_id\030\003 \001(\t\022\026\n\016after_sequence\030\004 " +
-      "\001(\003\022\016\n\006queued\030\005 \001(\010\022&\n\twhen_busy\030\006 \001(\0162\023" +
-      ".plgrpc.v1.WhenBusy\022\r\n\005first\030\007 \001(\010\"\037\n\014Tu" +
-      "rnPromoted\022\017\n\007turn_id\030\001 \001(\t\"\036\n\013TurnStart" +
-      "ed\022\017\n\007turn_id\030\001 \001(\t\"R\n\tTurnEnded\022\017\n\007turn" +
-      "_id\030\001 \001(\t\022$\n\006result\030\002 \001(\0162\024.plgrpc.v1.Ta" +
-      "skState\022\016\n\006reason\030\003 \001(\t\"F\n\020ThreadRolledB" +
-      "ack\022\021\n\tthread_id\030\001 \001(\t\022\017\n\007turn_id\030\002 \001(\t\022" +
-      "\016\n\006reason\030\003 \001(\t\"3\n\nTurnMerged\022\017\n\007turn_id" +
-      "\030\001 \001(\t\022\024\n\014into_turn_id\030\002 \001(\t*k\n\tTurnStat" +
-      "e\022\032\n\026TURN_STATE_UNSPECIFIED\020\000\022\025\n\021TURN_ST" +
-      "ATE_QUEUED\020\001\022\025\n\021TURN_STATE_ACTIVE\020\002\022\024\n\020T" +
-      "URN_STATE_ENDED\020\003*\255\001\n\010WhenBusy\022\031\n\025WHEN_B" +
-      "USY_UNSPECIFIED\020\000\022\025\n\021WHEN_BUSY_ENQUEUE\020\001" +
-      "\022\024\n\020WHEN_BUSY_REJECT\020\002\022\027\n\023WHEN_BUSY_INTE" +
-      "RRUPT\020\003\022\023\n\017WHEN_BUSY_START\020\004\022\026\n\022WHEN_BUS" +
-      "Y_ROLLBACK\020\005\022\023\n\017WHEN_BUSY_MERGE\020\006Bc\n\033io." +
-      "github.protolink_grpc.v1P\001ZBgithub.com/p" +
-      "rotolink-grpc/protolink-grpc/gen/go/plgr" +
-      "pc/v1;plgrpcv1b\006proto3"
+      "d\"J\n\016SessionCreated\022\r\n\005title\030\001 \001(\t\022\025\n\rme" +
+      "tadata_json\030\002 \001(\t\022\022\n\nruntime_id\030\003 \001(\t\"H\n" +
+      "\016SessionUpdated\022\r\n\005title\030\001 \001(\t\022\025\n\rmetada" +
+      "ta_json\030\002 \001(\t\022\020\n\010archived\030\003 \001(\010\"_\n\rThrea" +
+      "dStarted\022\021\n\tthread_id\030\001 \001(\t\022\r\n\005title\030\002 \001" +
+      "(\t\022\026\n\016from_thread_id\030\003 \001(\t\022\024\n\014from_turn_" +
+      "id\030\004 \001(\t\"\243\001\n\rTurnSubmitted\022\017\n\007turn_id\030\001 " +
+      "\001(\t\022\021\n\tthread_id\030\002 \001(\t\022\017\n\007task_id\030\003 \001(\t\022" +
+      "\026\n\016after_sequence\030\004 \001(\003\022\016\n\006queued\030\005 \001(\010\022" +
+      "&\n\twhen_busy\030\006 \001(\0162\023.plgrpc.v1.WhenBusy\022" +
+      "\r\n\005first\030\007 \001(\010\"\037\n\014TurnPromoted\022\017\n\007turn_i" +
+      "d\030\001 \001(\t\"\036\n\013TurnStarted\022\017\n\007turn_id\030\001 \001(\t\"" +
+      "R\n\tTurnEnded\022\017\n\007turn_id\030\001 \001(\t\022$\n\006result\030" +
+      "\002 \001(\0162\024.plgrpc.v1.TaskState\022\016\n\006reason\030\003 " +
+      "\001(\t\"F\n\020ThreadRolledBack\022\021\n\tthread_id\030\001 \001" +
+      "(\t\022\017\n\007turn_id\030\002 \001(\t\022\016\n\006reason\030\003 \001(\t\"3\n\nT" +
+      "urnMerged\022\017\n\007turn_id\030\001 \001(\t\022\024\n\014into_turn_" +
+      "id\030\002 \001(\t*k\n\tTurnState\022\032\n\026TURN_STATE_UNSP" +
+      "ECIFIED\020\000\022\025\n\021TURN_STATE_QUEUED\020\001\022\025\n\021TURN" +
+      "_STATE_ACTIVE\020\002\022\024\n\020TURN_STATE_ENDED\020\003*\255\001" +
+      "\n\010WhenBusy\022\031\n\025WHEN_BUSY_UNSPECIFIED\020\000\022\025\n" +
+      "\021WHEN_BUSY_ENQUEUE\020\001\022\024\n\020WHEN_BUSY_REJECT" +
+      "\020\002\022\027\n\023WHEN_BUSY_INTERRUPT\020\003\022\023\n\017WHEN_BUSY" +
+      "_START\020\004\022\026\n\022WHEN_BUSY_ROLLBACK\020\005\022\023\n\017WHEN" +
+      "_BUSY_MERGE\020\006Bc\n\033io.github.protolink_grp" +
+      "c.v1P\001ZBgithub.com/protolink-grpc/protol" +
+      "ink-grpc/gen/go/plgrpc/v1;plgrpcv1b\006prot" +
+      "o3"
     };
     descriptor = com.google.protobuf.Descriptors.FileDescriptor
       .internalBuildGeneratedFileFrom(descriptorData,
@@ -199,7 +200,7 @@ public final class SessionOuterClass {
     internal_static_plgrpc_v1_SessionCreated_fieldAccessorTable = new
       com.google.protobuf.GeneratedMessage.FieldAccessorTable(
         internal_static_plgrpc_v1_SessionCreated_descriptor,
-        new java.lang.String[] { "Title", "MetadataJson", });
+        new java.lang.String[] { "Title", "MetadataJson", "RuntimeId", });
     internal_static_plgrpc_v1_SessionUpdated_descriptor =
       getDescriptor().getMessageTypes().get(5);
     internal_static_plgrpc_v1_SessionUpdated_fieldAccessorTable = new

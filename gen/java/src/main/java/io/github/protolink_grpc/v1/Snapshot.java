@@ -145,7 +145,7 @@ public final class Snapshot {
       "Timestamp\022#\n\007failure\030\t \001(\0132\022.plgrpc.v1.F" +
       "ailure\022\026\n\016first_sequence\030\n \001(\003\"T\n\nLinked" +
       "Task\022!\n\004link\030\001 \001(\0132\023.plgrpc.v1.TaskLink\022" +
-      "#\n\005state\030\002 \001(\0162\024.plgrpc.v1.TaskState\"\240\007\n" +
+      "#\n\005state\030\002 \001(\0162\024.plgrpc.v1.TaskState\"\270\007\n" +
       "\014TaskSnapshot\022\017\n\007task_id\030\001 \001(\t\022\020\n\010sequen" +
       "ce\030\002 \001(\003\022%\n\006status\030\003 \001(\0162\025.plgrpc.v1.Tas" +
       "kStatus\022\025\n\rstatus_reason\030\004 \001(\t\022#\n\005state\030" +
@@ -169,89 +169,89 @@ public final class Snapshot {
       "(\005\022\037\n\005usage\030\033 \001(\0132\020.plgrpc.v1.Usage\022*\n\010d" +
       "elivery\030\034 \001(\0162\030.plgrpc.v1.DeliveryState\022" +
       "\020\n\010external\030\035 \001(\010\022\034\n\004gaps\030\036 \003(\0132\016.plgrpc" +
-      ".v1.Gap\"\214\004\n\016ThreadSnapshot\022\022\n\nsession_id" +
-      "\030\001 \001(\t\022!\n\006thread\030\002 \001(\0132\021.plgrpc.v1.Threa" +
-      "d\022\020\n\010position\030\003 \001(\003\022\'\n\006status\030\004 \001(\0162\027.pl" +
-      "grpc.v1.ThreadStatus\022\025\n\rstatus_reason\030\005 " +
-      "\001(\t\022%\n\014active_turns\030\006 \003(\0132\017.plgrpc.v1.Tu" +
-      "rn\022%\n\014queued_turns\030\007 \003(\0132\017.plgrpc.v1.Tur" +
-      "n\022%\n\014waiting_turn\030\010 \001(\0132\017.plgrpc.v1.Turn" +
-      "\022%\n\014recent_turns\030\t \003(\0132\017.plgrpc.v1.Turn\022" +
-      "%\n\014last_outcome\030\n \001(\0132\017.plgrpc.v1.Turn\022." +
-      "\n\021pending_approvals\030\013 \003(\0132\023.plgrpc.v1.Ap" +
-      "proval\022+\n\nopen_tasks\030\014 \003(\0132\027.plgrpc.v1.T" +
-      "askSnapshot\0223\n\007context\030\r \001(\0132\".plgrpc.v1" +
-      ".ContextBoundarySnapshot\022\034\n\004gaps\030\016 \003(\0132\016" +
-      ".plgrpc.v1.Gap\"\246\002\n\017SessionSnapshot\022#\n\007se" +
-      "ssion\030\001 \001(\0132\022.plgrpc.v1.Session\022*\n\007threa" +
-      "ds\030\002 \003(\0132\031.plgrpc.v1.ThreadSnapshot\022%\n\014r" +
-      "ecent_turns\030\003 \003(\0132\017.plgrpc.v1.Turn\022\027\n\017ne" +
-      "xt_page_token\030\004 \001(\t\022.\n\021pending_approvals" +
-      "\030\005 \003(\0132\023.plgrpc.v1.Approval\0224\n\020recent_ar" +
-      "tifacts\030\006 \003(\0132\032.plgrpc.v1.ArtifactSummar" +
-      "y\022\034\n\004gaps\030\007 \003(\0132\016.plgrpc.v1.Gap\"K\n\nQueue" +
-      "dTurn\022\035\n\004turn\030\001 \001(\0132\017.plgrpc.v1.Turn\022\r\n\005" +
-      "place\030\002 \001(\005\022\017\n\007preview\030\003 \001(\t\"\245\001\n\rQueueSn" +
-      "apshot\022\022\n\nsession_id\030\001 \001(\t\022\020\n\010position\030\002" +
-      " \001(\003\022+\n\014queued_turns\030\003 \003(\0132\025.plgrpc.v1.Q" +
-      "ueuedTurn\022#\n\005holds\030\004 \003(\0132\024.plgrpc.v1.Que" +
-      "ueHold\022\034\n\004gaps\030\005 \003(\0132\016.plgrpc.v1.Gap\"W\n\t" +
-      "QueueHold\022\021\n\tthread_id\030\001 \001(\t\022\036\n\005turns\030\002 " +
-      "\003(\0132\017.plgrpc.v1.Turn\022\027\n\017waits_for_input\030" +
-      "\003 \001(\010\"\226\001\n\025ToolInventorySnapshot\0221\n\rsnaps" +
-      "hot_time\030\001 \001(\0132\032.google.protobuf.Timesta" +
-      "mp\022,\n\005tools\030\002 \003(\0132\035.plgrpc.v1.ToolInvent" +
-      "oryEntry\022\034\n\004gaps\030\003 \003(\0132\016.plgrpc.v1.Gap\"J" +
-      "\n\022ToolInventoryEntry\022\035\n\004tool\030\001 \001(\0132\017.plg" +
-      "rpc.v1.Tool\022\025\n\rruntime_owner\030\002 \001(\t\"\344\001\n\027C" +
-      "ontextBoundarySnapshot\022\017\n\007task_id\030\001 \001(\t\022" +
-      "\020\n\010sequence\030\002 \001(\003\022\031\n\021prepared_sequence\030\003" +
-      " \001(\003\022,\n\010manifest\030\004 \001(\0132\032.plgrpc.v1.Conte" +
-      "xtManifest\022\014\n\004step\030\005 \001(\005\0221\n\013compactions\030" +
-      "\006 \003(\0132\034.plgrpc.v1.CompactionSummary\022\034\n\004g" +
-      "aps\030\007 \003(\0132\016.plgrpc.v1.Gap\"\206\001\n\021Compaction" +
-      "Summary\022\020\n\010sequence\030\001 \001(\003\022/\n\013create_time" +
-      "\030\002 \001(\0132\032.google.protobuf.Timestamp\022.\n\tco" +
-      "mpacted\030\003 \001(\0132\033.plgrpc.v1.ContextCompact" +
-      "ed\"\353\001\n\017ArtifactSummary\022\017\n\007task_id\030\001 \001(\t\022" +
-      "\023\n\013artifact_id\030\002 \001(\t\022\014\n\004kind\030\003 \001(\t\022\014\n\004na" +
-      "me\030\004 \001(\t\022\013\n\003uri\030\005 \001(\t\022\022\n\nmedia_type\030\006 \001(" +
-      "\t\022\021\n\taction_id\030\007 \001(\t\022\022\n\npart_count\030\010 \001(\005" +
-      "\022\014\n\004size\030\t \001(\003\022\017\n\007preview\030\n \001(\t\022/\n\013creat" +
-      "e_time\030\013 \001(\0132\032.google.protobuf.Timestamp" +
-      "\"\203\001\n\021ArtifactsSnapshot\022\017\n\007task_id\030\001 \001(\t\022" +
-      "\020\n\010sequence\030\002 \001(\003\022-\n\tartifacts\030\003 \003(\0132\032.p" +
-      "lgrpc.v1.ArtifactSummary\022\034\n\004gaps\030\004 \003(\0132\016" +
-      ".plgrpc.v1.Gap\"U\n\013ActionCount\022\014\n\004kind\030\001 " +
-      "\001(\t\022)\n\007outcome\030\002 \001(\0162\030.plgrpc.v1.ActionO" +
-      "utcome\022\r\n\005count\030\003 \001(\003\"\305\002\n\020EvidenceSnapsh" +
-      "ot\022\017\n\007task_id\030\001 \001(\t\022\020\n\010sequence\030\002 \001(\003\022\020\n" +
-      "\010trace_id\030\003 \001(\t\022\017\n\007run_ids\030\004 \003(\t\022\'\n\007acti" +
-      "ons\030\005 \003(\0132\026.plgrpc.v1.ActionCount\022\031\n\021app" +
-      "rovals_granted\030\006 \001(\003\022\030\n\020approvals_denied" +
-      "\030\007 \001(\003\022\031\n\021approvals_expired\030\010 \001(\003\0220\n\020pol" +
-      "icy_decisions\030\t \003(\0132\026.plgrpc.v1.PolicyCo" +
-      "unt\022\"\n\005links\030\n \003(\0132\023.plgrpc.v1.TaskLink\022" +
-      "\034\n\004gaps\030\013 \003(\0132\016.plgrpc.v1.Gap\"E\n\013PolicyC" +
-      "ount\022\'\n\006effect\030\001 \001(\0162\027.plgrpc.v1.PolicyE" +
-      "ffect\022\r\n\005count\030\002 \001(\003*\226\001\n\014Availability\022\034\n" +
-      "\030AVAILABILITY_UNSPECIFIED\020\000\022\030\n\024AVAILABIL" +
-      "ITY_UNKNOWN\020\001\022\034\n\030AVAILABILITY_UNAVAILABL" +
-      "E\020\002\022\026\n\022AVAILABILITY_STALE\020\003\022\030\n\024AVAILABIL" +
-      "ITY_BLOCKED\020\004*\247\001\n\rDeliveryState\022\036\n\032DELIV" +
-      "ERY_STATE_UNSPECIFIED\020\000\022!\n\035DELIVERY_STAT" +
-      "E_NOT_APPLICABLE\020\001\022\032\n\026DELIVERY_STATE_PEN" +
-      "DING\020\002\022\034\n\030DELIVERY_STATE_DELIVERED\020\003\022\031\n\025" +
-      "DELIVERY_STATE_FAILED\020\004*\351\001\n\014ThreadStatus" +
-      "\022\035\n\031THREAD_STATUS_UNSPECIFIED\020\000\022\026\n\022THREA" +
-      "D_STATUS_IDLE\020\001\022\030\n\024THREAD_STATUS_QUEUED\020" +
-      "\002\022\031\n\025THREAD_STATUS_RUNNING\020\003\022\031\n\025THREAD_S" +
-      "TATUS_BLOCKED\020\004\022\033\n\027THREAD_STATUS_COMPLET" +
-      "ED\020\005\022\030\n\024THREAD_STATUS_FAILED\020\006\022\033\n\027THREAD" +
-      "_STATUS_CANCELLED\020\007Bc\n\033io.github.protoli" +
-      "nk_grpc.v1P\001ZBgithub.com/protolink-grpc/" +
-      "protolink-grpc/gen/go/plgrpc/v1;plgrpcv1" +
-      "b\006proto3"
+      ".v1.Gap\022\026\n\016delivery_error\030\037 \001(\t\"\214\004\n\016Thre" +
+      "adSnapshot\022\022\n\nsession_id\030\001 \001(\t\022!\n\006thread" +
+      "\030\002 \001(\0132\021.plgrpc.v1.Thread\022\020\n\010position\030\003 " +
+      "\001(\003\022\'\n\006status\030\004 \001(\0162\027.plgrpc.v1.ThreadSt" +
+      "atus\022\025\n\rstatus_reason\030\005 \001(\t\022%\n\014active_tu" +
+      "rns\030\006 \003(\0132\017.plgrpc.v1.Turn\022%\n\014queued_tur" +
+      "ns\030\007 \003(\0132\017.plgrpc.v1.Turn\022%\n\014waiting_tur" +
+      "n\030\010 \001(\0132\017.plgrpc.v1.Turn\022%\n\014recent_turns" +
+      "\030\t \003(\0132\017.plgrpc.v1.Turn\022%\n\014last_outcome\030" +
+      "\n \001(\0132\017.plgrpc.v1.Turn\022.\n\021pending_approv" +
+      "als\030\013 \003(\0132\023.plgrpc.v1.Approval\022+\n\nopen_t" +
+      "asks\030\014 \003(\0132\027.plgrpc.v1.TaskSnapshot\0223\n\007c" +
+      "ontext\030\r \001(\0132\".plgrpc.v1.ContextBoundary" +
+      "Snapshot\022\034\n\004gaps\030\016 \003(\0132\016.plgrpc.v1.Gap\"\246" +
+      "\002\n\017SessionSnapshot\022#\n\007session\030\001 \001(\0132\022.pl" +
+      "grpc.v1.Session\022*\n\007threads\030\002 \003(\0132\031.plgrp" +
+      "c.v1.ThreadSnapshot\022%\n\014recent_turns\030\003 \003(" +
+      "\0132\017.plgrpc.v1.Turn\022\027\n\017next_page_token\030\004 " +
+      "\001(\t\022.\n\021pending_approvals\030\005 \003(\0132\023.plgrpc." +
+      "v1.Approval\0224\n\020recent_artifacts\030\006 \003(\0132\032." +
+      "plgrpc.v1.ArtifactSummary\022\034\n\004gaps\030\007 \003(\0132" +
+      "\016.plgrpc.v1.Gap\"K\n\nQueuedTurn\022\035\n\004turn\030\001 " +
+      "\001(\0132\017.plgrpc.v1.Turn\022\r\n\005place\030\002 \001(\005\022\017\n\007p" +
+      "review\030\003 \001(\t\"\245\001\n\rQueueSnapshot\022\022\n\nsessio" +
+      "n_id\030\001 \001(\t\022\020\n\010position\030\002 \001(\003\022+\n\014queued_t" +
+      "urns\030\003 \003(\0132\025.plgrpc.v1.QueuedTurn\022#\n\005hol" +
+      "ds\030\004 \003(\0132\024.plgrpc.v1.QueueHold\022\034\n\004gaps\030\005" +
+      " \003(\0132\016.plgrpc.v1.Gap\"W\n\tQueueHold\022\021\n\tthr" +
+      "ead_id\030\001 \001(\t\022\036\n\005turns\030\002 \003(\0132\017.plgrpc.v1." +
+      "Turn\022\027\n\017waits_for_input\030\003 \001(\010\"\226\001\n\025ToolIn" +
+      "ventorySnapshot\0221\n\rsnapshot_time\030\001 \001(\0132\032" +
+      ".google.protobuf.Timestamp\022,\n\005tools\030\002 \003(" +
+      "\0132\035.plgrpc.v1.ToolInventoryEntry\022\034\n\004gaps" +
+      "\030\003 \003(\0132\016.plgrpc.v1.Gap\"J\n\022ToolInventoryE" +
+      "ntry\022\035\n\004tool\030\001 \001(\0132\017.plgrpc.v1.Tool\022\025\n\rr" +
+      "untime_owner\030\002 \001(\t\"\344\001\n\027ContextBoundarySn" +
+      "apshot\022\017\n\007task_id\030\001 \001(\t\022\020\n\010sequence\030\002 \001(" +
+      "\003\022\031\n\021prepared_sequence\030\003 \001(\003\022,\n\010manifest" +
+      "\030\004 \001(\0132\032.plgrpc.v1.ContextManifest\022\014\n\004st" +
+      "ep\030\005 \001(\005\0221\n\013compactions\030\006 \003(\0132\034.plgrpc.v" +
+      "1.CompactionSummary\022\034\n\004gaps\030\007 \003(\0132\016.plgr" +
+      "pc.v1.Gap\"\206\001\n\021CompactionSummary\022\020\n\010seque" +
+      "nce\030\001 \001(\003\022/\n\013create_time\030\002 \001(\0132\032.google." +
+      "protobuf.Timestamp\022.\n\tcompacted\030\003 \001(\0132\033." +
+      "plgrpc.v1.ContextCompacted\"\353\001\n\017ArtifactS" +
+      "ummary\022\017\n\007task_id\030\001 \001(\t\022\023\n\013artifact_id\030\002" +
+      " \001(\t\022\014\n\004kind\030\003 \001(\t\022\014\n\004name\030\004 \001(\t\022\013\n\003uri\030" +
+      "\005 \001(\t\022\022\n\nmedia_type\030\006 \001(\t\022\021\n\taction_id\030\007" +
+      " \001(\t\022\022\n\npart_count\030\010 \001(\005\022\014\n\004size\030\t \001(\003\022\017" +
+      "\n\007preview\030\n \001(\t\022/\n\013create_time\030\013 \001(\0132\032.g" +
+      "oogle.protobuf.Timestamp\"\203\001\n\021ArtifactsSn" +
+      "apshot\022\017\n\007task_id\030\001 \001(\t\022\020\n\010sequence\030\002 \001(" +
+      "\003\022-\n\tartifacts\030\003 \003(\0132\032.plgrpc.v1.Artifac" +
+      "tSummary\022\034\n\004gaps\030\004 \003(\0132\016.plgrpc.v1.Gap\"U" +
+      "\n\013ActionCount\022\014\n\004kind\030\001 \001(\t\022)\n\007outcome\030\002" +
+      " \001(\0162\030.plgrpc.v1.ActionOutcome\022\r\n\005count\030" +
+      "\003 \001(\003\"\305\002\n\020EvidenceSnapshot\022\017\n\007task_id\030\001 " +
+      "\001(\t\022\020\n\010sequence\030\002 \001(\003\022\020\n\010trace_id\030\003 \001(\t\022" +
+      "\017\n\007run_ids\030\004 \003(\t\022\'\n\007actions\030\005 \003(\0132\026.plgr" +
+      "pc.v1.ActionCount\022\031\n\021approvals_granted\030\006" +
+      " \001(\003\022\030\n\020approvals_denied\030\007 \001(\003\022\031\n\021approv" +
+      "als_expired\030\010 \001(\003\0220\n\020policy_decisions\030\t " +
+      "\003(\0132\026.plgrpc.v1.PolicyCount\022\"\n\005links\030\n \003" +
+      "(\0132\023.plgrpc.v1.TaskLink\022\034\n\004gaps\030\013 \003(\0132\016." +
+      "plgrpc.v1.Gap\"E\n\013PolicyCount\022\'\n\006effect\030\001" +
+      " \001(\0162\027.plgrpc.v1.PolicyEffect\022\r\n\005count\030\002" +
+      " \001(\003*\226\001\n\014Availability\022\034\n\030AVAILABILITY_UN" +
+      "SPECIFIED\020\000\022\030\n\024AVAILABILITY_UNKNOWN\020\001\022\034\n" +
+      "\030AVAILABILITY_UNAVAILABLE\020\002\022\026\n\022AVAILABIL" +
+      "ITY_STALE\020\003\022\030\n\024AVAILABILITY_BLOCKED\020\004*\247\001" +
+      "\n\rDeliveryState\022\036\n\032DELIVERY_STATE_UNSPEC" +
+      "IFIED\020\000\022!\n\035DELIVERY_STATE_NOT_APPLICABLE" +
+      "\020\001\022\032\n\026DELIVERY_STATE_PENDING\020\002\022\034\n\030DELIVE" +
+      "RY_STATE_DELIVERED\020\003\022\031\n\025DELIVERY_STATE_F" +
+      "AILED\020\004*\351\001\n\014ThreadStatus\022\035\n\031THREAD_STATU" +
+      "S_UNSPECIFIED\020\000\022\026\n\022THREAD_STATUS_IDLE\020\001\022" +
+      "\030\n\024THREAD_STATUS_QUEUED\020\002\022\031\n\025THREAD_STAT" +
+      "US_RUNNING\020\003\022\031\n\025THREAD_STATUS_BLOCKED\020\004\022" +
+      "\033\n\027THREAD_STATUS_COMPLETED\020\005\022\030\n\024THREAD_S" +
+      "TATUS_FAILED\020\006\022\033\n\027THREAD_STATUS_CANCELLE" +
+      "D\020\007Bc\n\033io.github.protolink_grpc.v1P\001ZBgi" +
+      "thub.com/protolink-grpc/protolink-grpc/g" +
+      "en/go/plgrpc/v1;plgrpcv1b\006proto3"
     };
     descriptor = com.google.protobuf.Descriptors.FileDescriptor
       .internalBuildGeneratedFileFrom(descriptorData,
@@ -291,7 +291,7 @@ public final class Snapshot {
     internal_static_plgrpc_v1_TaskSnapshot_fieldAccessorTable = new
       com.google.protobuf.GeneratedMessage.FieldAccessorTable(
         internal_static_plgrpc_v1_TaskSnapshot_descriptor,
-        new java.lang.String[] { "TaskId", "Sequence", "Status", "StatusReason", "State", "Description", "MetadataJson", "SessionId", "ThreadId", "AgentName", "Owner", "CreateTime", "UpdateTime", "StartTime", "EndTime", "RunId", "Attempts", "AttemptCount", "RetryCount", "Links", "PendingApprovals", "Progress", "Failure", "CancelReason", "MessageCount", "ArtifactCount", "Usage", "Delivery", "External", "Gaps", });
+        new java.lang.String[] { "TaskId", "Sequence", "Status", "StatusReason", "State", "Description", "MetadataJson", "SessionId", "ThreadId", "AgentName", "Owner", "CreateTime", "UpdateTime", "StartTime", "EndTime", "RunId", "Attempts", "AttemptCount", "RetryCount", "Links", "PendingApprovals", "Progress", "Failure", "CancelReason", "MessageCount", "ArtifactCount", "Usage", "Delivery", "External", "Gaps", "DeliveryError", });
     internal_static_plgrpc_v1_ThreadSnapshot_descriptor =
       getDescriptor().getMessageTypes().get(4);
     internal_static_plgrpc_v1_ThreadSnapshot_fieldAccessorTable = new

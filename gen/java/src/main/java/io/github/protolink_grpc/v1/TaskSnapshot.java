@@ -49,6 +49,7 @@ private static final long serialVersionUID = 0L;
     cancelReason_ = "";
     delivery_ = 0;
     gaps_ = java.util.Collections.emptyList();
+    deliveryError_ = "";
   }
 
   public static final com.google.protobuf.Descriptors.Descriptor
@@ -1196,6 +1197,53 @@ private static final long serialVersionUID = 0L;
     return gaps_.get(index);
   }
 
+  public static final int DELIVERY_ERROR_FIELD_NUMBER = 31;
+  @SuppressWarnings("serial")
+  private volatile java.lang.Object deliveryError_ = "";
+  /**
+   * <pre>
+   * Why a delivery failed and is not repeated. Empty unless `delivery` is DELIVERY_STATE_FAILED.
+   * </pre>
+   *
+   * <code>string delivery_error = 31;</code>
+   * @return The deliveryError.
+   */
+  @java.lang.Override
+  public java.lang.String getDeliveryError() {
+    java.lang.Object ref = deliveryError_;
+    if (ref instanceof java.lang.String) {
+      return (java.lang.String) ref;
+    } else {
+      com.google.protobuf.ByteString bs = 
+          (com.google.protobuf.ByteString) ref;
+      java.lang.String s = bs.toStringUtf8();
+      deliveryError_ = s;
+      return s;
+    }
+  }
+  /**
+   * <pre>
+   * Why a delivery failed and is not repeated. Empty unless `delivery` is DELIVERY_STATE_FAILED.
+   * </pre>
+   *
+   * <code>string delivery_error = 31;</code>
+   * @return The bytes for deliveryError.
+   */
+  @java.lang.Override
+  public com.google.protobuf.ByteString
+      getDeliveryErrorBytes() {
+    java.lang.Object ref = deliveryError_;
+    if (ref instanceof java.lang.String) {
+      com.google.protobuf.ByteString b = 
+          com.google.protobuf.ByteString.copyFromUtf8(
+              (java.lang.String) ref);
+      deliveryError_ = b;
+      return b;
+    } else {
+      return (com.google.protobuf.ByteString) ref;
+    }
+  }
+
   private byte memoizedIsInitialized = -1;
   @java.lang.Override
   public final boolean isInitialized() {
@@ -1299,6 +1347,9 @@ private static final long serialVersionUID = 0L;
     }
     for (int i = 0; i < gaps_.size(); i++) {
       output.writeMessage(30, gaps_.get(i));
+    }
+    if (!com.google.protobuf.GeneratedMessage.isStringEmpty(deliveryError_)) {
+      com.google.protobuf.GeneratedMessage.writeString(output, 31, deliveryError_);
     }
     getUnknownFields().writeTo(output);
   }
@@ -1424,6 +1475,9 @@ private static final long serialVersionUID = 0L;
       size += com.google.protobuf.CodedOutputStream
         .computeMessageSize(30, gaps_.get(i));
     }
+    if (!com.google.protobuf.GeneratedMessage.isStringEmpty(deliveryError_)) {
+      size += com.google.protobuf.GeneratedMessage.computeStringSize(31, deliveryError_);
+    }
     size += getUnknownFields().getSerializedSize();
     memoizedSize = size;
     return size;
@@ -1520,6 +1574,8 @@ private static final long serialVersionUID = 0L;
         != other.getExternal()) return false;
     if (!getGapsList()
         .equals(other.getGapsList())) return false;
+    if (!getDeliveryError()
+        .equals(other.getDeliveryError())) return false;
     if (!getUnknownFields().equals(other.getUnknownFields())) return false;
     return true;
   }
@@ -1617,6 +1673,8 @@ private static final long serialVersionUID = 0L;
       hash = (37 * hash) + GAPS_FIELD_NUMBER;
       hash = (53 * hash) + getGapsList().hashCode();
     }
+    hash = (37 * hash) + DELIVERY_ERROR_FIELD_NUMBER;
+    hash = (53 * hash) + getDeliveryError().hashCode();
     hash = (29 * hash) + getUnknownFields().hashCode();
     memoizedHashCode = hash;
     return hash;
@@ -1849,6 +1907,7 @@ private static final long serialVersionUID = 0L;
         gapsBuilder_.clear();
       }
       bitField0_ = (bitField0_ & ~0x20000000);
+      deliveryError_ = "";
       return this;
     }
 
@@ -2019,6 +2078,9 @@ private static final long serialVersionUID = 0L;
       }
       if (((from_bitField0_ & 0x10000000) != 0)) {
         result.external_ = external_;
+      }
+      if (((from_bitField0_ & 0x40000000) != 0)) {
+        result.deliveryError_ = deliveryError_;
       }
       result.bitField0_ |= to_bitField0_;
     }
@@ -2218,6 +2280,11 @@ private static final long serialVersionUID = 0L;
             gapsBuilder_.addAllMessages(other.gaps_);
           }
         }
+      }
+      if (!other.getDeliveryError().isEmpty()) {
+        deliveryError_ = other.deliveryError_;
+        bitField0_ |= 0x40000000;
+        onChanged();
       }
       this.mergeUnknownFields(other.getUnknownFields());
       onChanged();
@@ -2436,6 +2503,11 @@ private static final long serialVersionUID = 0L;
               }
               break;
             } // case 242
+            case 250: {
+              deliveryError_ = input.readStringRequireUtf8();
+              bitField0_ |= 0x40000000;
+              break;
+            } // case 250
             default: {
               if (!super.parseUnknownField(input, extensionRegistry, tag)) {
                 done = true; // was an endgroup tag
@@ -6095,6 +6167,98 @@ private static final long serialVersionUID = 0L;
         gaps_ = null;
       }
       return gapsBuilder_;
+    }
+
+    private java.lang.Object deliveryError_ = "";
+    /**
+     * <pre>
+     * Why a delivery failed and is not repeated. Empty unless `delivery` is DELIVERY_STATE_FAILED.
+     * </pre>
+     *
+     * <code>string delivery_error = 31;</code>
+     * @return The deliveryError.
+     */
+    public java.lang.String getDeliveryError() {
+      java.lang.Object ref = deliveryError_;
+      if (!(ref instanceof java.lang.String)) {
+        com.google.protobuf.ByteString bs =
+            (com.google.protobuf.ByteString) ref;
+        java.lang.String s = bs.toStringUtf8();
+        deliveryError_ = s;
+        return s;
+      } else {
+        return (java.lang.String) ref;
+      }
+    }
+    /**
+     * <pre>
+     * Why a delivery failed and is not repeated. Empty unless `delivery` is DELIVERY_STATE_FAILED.
+     * </pre>
+     *
+     * <code>string delivery_error = 31;</code>
+     * @return The bytes for deliveryError.
+     */
+    public com.google.protobuf.ByteString
+        getDeliveryErrorBytes() {
+      java.lang.Object ref = deliveryError_;
+      if (ref instanceof String) {
+        com.google.protobuf.ByteString b = 
+            com.google.protobuf.ByteString.copyFromUtf8(
+                (java.lang.String) ref);
+        deliveryError_ = b;
+        return b;
+      } else {
+        return (com.google.protobuf.ByteString) ref;
+      }
+    }
+    /**
+     * <pre>
+     * Why a delivery failed and is not repeated. Empty unless `delivery` is DELIVERY_STATE_FAILED.
+     * </pre>
+     *
+     * <code>string delivery_error = 31;</code>
+     * @param value The deliveryError to set.
+     * @return This builder for chaining.
+     */
+    public Builder setDeliveryError(
+        java.lang.String value) {
+      if (value == null) { throw new NullPointerException(); }
+      deliveryError_ = value;
+      bitField0_ |= 0x40000000;
+      onChanged();
+      return this;
+    }
+    /**
+     * <pre>
+     * Why a delivery failed and is not repeated. Empty unless `delivery` is DELIVERY_STATE_FAILED.
+     * </pre>
+     *
+     * <code>string delivery_error = 31;</code>
+     * @return This builder for chaining.
+     */
+    public Builder clearDeliveryError() {
+      deliveryError_ = getDefaultInstance().getDeliveryError();
+      bitField0_ = (bitField0_ & ~0x40000000);
+      onChanged();
+      return this;
+    }
+    /**
+     * <pre>
+     * Why a delivery failed and is not repeated. Empty unless `delivery` is DELIVERY_STATE_FAILED.
+     * </pre>
+     *
+     * <code>string delivery_error = 31;</code>
+     * @param value The bytes for deliveryError to set.
+     * @return This builder for chaining.
+     */
+    public Builder setDeliveryErrorBytes(
+        com.google.protobuf.ByteString value) {
+      if (value == null) { throw new NullPointerException(); }
+      checkByteStringIsUtf8(value);
+      deliveryError_ = value;
+      bitField0_ |= 0x40000000;
+      onChanged();
+      return this;
     }
 
     // @@protoc_insertion_point(builder_scope:plgrpc.v1.TaskSnapshot)

@@ -695,4 +695,24 @@ public interface TaskSnapshotOrBuilder extends
    */
   io.github.protolink_grpc.v1.GapOrBuilder getGapsOrBuilder(
       int index);
+
+  /**
+   * <pre>
+   * Why a delivery failed and is not repeated. Empty unless `delivery` is DELIVERY_STATE_FAILED.
+   * </pre>
+   *
+   * <code>string delivery_error = 31;</code>
+   * @return The deliveryError.
+   */
+  java.lang.String getDeliveryError();
+  /**
+   * <pre>
+   * Why a delivery failed and is not repeated. Empty unless `delivery` is DELIVERY_STATE_FAILED.
+   * </pre>
+   *
+   * <code>string delivery_error = 31;</code>
+   * @return The bytes for deliveryError.
+   */
+  com.google.protobuf.ByteString
+      getDeliveryErrorBytes();
 }

@@ -35,6 +35,7 @@ private static final long serialVersionUID = 0L;
     principal_ = "";
     requestId_ = "";
     threadId_ = "";
+    runtimeId_ = "";
   }
 
   public static final com.google.protobuf.Descriptors.Descriptor
@@ -247,6 +248,55 @@ private static final long serialVersionUID = 0L;
     return draft_;
   }
 
+  public static final int RUNTIME_ID_FIELD_NUMBER = 6;
+  @SuppressWarnings("serial")
+  private volatile java.lang.Object runtimeId_ = "";
+  /**
+   * <pre>
+   * Installation that has the log: all agents that share a store. Set by the store; it keeps the id over restarts. Empty means
+   * unknown.
+   * </pre>
+   *
+   * <code>string runtime_id = 6;</code>
+   * @return The runtimeId.
+   */
+  @java.lang.Override
+  public java.lang.String getRuntimeId() {
+    java.lang.Object ref = runtimeId_;
+    if (ref instanceof java.lang.String) {
+      return (java.lang.String) ref;
+    } else {
+      com.google.protobuf.ByteString bs = 
+          (com.google.protobuf.ByteString) ref;
+      java.lang.String s = bs.toStringUtf8();
+      runtimeId_ = s;
+      return s;
+    }
+  }
+  /**
+   * <pre>
+   * Installation that has the log: all agents that share a store. Set by the store; it keeps the id over restarts. Empty means
+   * unknown.
+   * </pre>
+   *
+   * <code>string runtime_id = 6;</code>
+   * @return The bytes for runtimeId.
+   */
+  @java.lang.Override
+  public com.google.protobuf.ByteString
+      getRuntimeIdBytes() {
+    java.lang.Object ref = runtimeId_;
+    if (ref instanceof java.lang.String) {
+      com.google.protobuf.ByteString b = 
+          com.google.protobuf.ByteString.copyFromUtf8(
+              (java.lang.String) ref);
+      runtimeId_ = b;
+      return b;
+    } else {
+      return (com.google.protobuf.ByteString) ref;
+    }
+  }
+
   private byte memoizedIsInitialized = -1;
   @java.lang.Override
   public final boolean isInitialized() {
@@ -276,6 +326,9 @@ private static final long serialVersionUID = 0L;
     if (draft_ != false) {
       output.writeBool(5, draft_);
     }
+    if (!com.google.protobuf.GeneratedMessage.isStringEmpty(runtimeId_)) {
+      com.google.protobuf.GeneratedMessage.writeString(output, 6, runtimeId_);
+    }
     getUnknownFields().writeTo(output);
   }
 
@@ -301,6 +354,9 @@ private static final long serialVersionUID = 0L;
     if (draft_ != false) {
       size += com.google.protobuf.CodedOutputStream
         .computeBoolSize(5, draft_);
+    }
+    if (!com.google.protobuf.GeneratedMessage.isStringEmpty(runtimeId_)) {
+      size += com.google.protobuf.GeneratedMessage.computeStringSize(6, runtimeId_);
     }
     size += getUnknownFields().getSerializedSize();
     memoizedSize = size;
@@ -330,6 +386,8 @@ private static final long serialVersionUID = 0L;
         .equals(other.getThreadId())) return false;
     if (getDraft()
         != other.getDraft()) return false;
+    if (!getRuntimeId()
+        .equals(other.getRuntimeId())) return false;
     if (!getUnknownFields().equals(other.getUnknownFields())) return false;
     return true;
   }
@@ -354,6 +412,8 @@ private static final long serialVersionUID = 0L;
     hash = (37 * hash) + DRAFT_FIELD_NUMBER;
     hash = (53 * hash) + com.google.protobuf.Internal.hashBoolean(
         getDraft());
+    hash = (37 * hash) + RUNTIME_ID_FIELD_NUMBER;
+    hash = (53 * hash) + getRuntimeId().hashCode();
     hash = (29 * hash) + getUnknownFields().hashCode();
     memoizedHashCode = hash;
     return hash;
@@ -504,6 +564,7 @@ private static final long serialVersionUID = 0L;
       requestId_ = "";
       threadId_ = "";
       draft_ = false;
+      runtimeId_ = "";
       return this;
     }
 
@@ -556,6 +617,9 @@ private static final long serialVersionUID = 0L;
       if (((from_bitField0_ & 0x00000010) != 0)) {
         result.draft_ = draft_;
       }
+      if (((from_bitField0_ & 0x00000020) != 0)) {
+        result.runtimeId_ = runtimeId_;
+      }
       result.bitField0_ |= to_bitField0_;
     }
 
@@ -591,6 +655,11 @@ private static final long serialVersionUID = 0L;
       }
       if (other.getDraft() != false) {
         setDraft(other.getDraft());
+      }
+      if (!other.getRuntimeId().isEmpty()) {
+        runtimeId_ = other.runtimeId_;
+        bitField0_ |= 0x00000020;
+        onChanged();
       }
       this.mergeUnknownFields(other.getUnknownFields());
       onChanged();
@@ -645,6 +714,11 @@ private static final long serialVersionUID = 0L;
               bitField0_ |= 0x00000010;
               break;
             } // case 40
+            case 50: {
+              runtimeId_ = input.readStringRequireUtf8();
+              bitField0_ |= 0x00000020;
+              break;
+            } // case 50
             default: {
               if (!super.parseUnknownField(input, extensionRegistry, tag)) {
                 done = true; // was an endgroup tag
@@ -1140,6 +1214,103 @@ private static final long serialVersionUID = 0L;
     public Builder clearDraft() {
       bitField0_ = (bitField0_ & ~0x00000010);
       draft_ = false;
+      onChanged();
+      return this;
+    }
+
+    private java.lang.Object runtimeId_ = "";
+    /**
+     * <pre>
+     * Installation that has the log: all agents that share a store. Set by the store; it keeps the id over restarts. Empty means
+     * unknown.
+     * </pre>
+     *
+     * <code>string runtime_id = 6;</code>
+     * @return The runtimeId.
+     */
+    public java.lang.String getRuntimeId() {
+      java.lang.Object ref = runtimeId_;
+      if (!(ref instanceof java.lang.String)) {
+        com.google.protobuf.ByteString bs =
+            (com.google.protobuf.ByteString) ref;
+        java.lang.String s = bs.toStringUtf8();
+        runtimeId_ = s;
+        return s;
+      } else {
+        return (java.lang.String) ref;
+      }
+    }
+    /**
+     * <pre>
+     * Installation that has the log: all agents that share a store. Set by the store; it keeps the id over restarts. Empty means
+     * unknown.
+     * </pre>
+     *
+     * <code>string runtime_id = 6;</code>
+     * @return The bytes for runtimeId.
+     */
+    public com.google.protobuf.ByteString
+        getRuntimeIdBytes() {
+      java.lang.Object ref = runtimeId_;
+      if (ref instanceof String) {
+        com.google.protobuf.ByteString b = 
+            com.google.protobuf.ByteString.copyFromUtf8(
+                (java.lang.String) ref);
+        runtimeId_ = b;
+        return b;
+      } else {
+        return (com.google.protobuf.ByteString) ref;
+      }
+    }
+    /**
+     * <pre>
+     * Installation that has the log: all agents that share a store. Set by the store; it keeps the id over restarts. Empty means
+     * unknown.
+     * </pre>
+     *
+     * <code>string runtime_id = 6;</code>
+     * @param value The runtimeId to set.
+     * @return This builder for chaining.
+     */
+    public Builder setRuntimeId(
+        java.lang.String value) {
+      if (value == null) { throw new NullPointerException(); }
+      runtimeId_ = value;
+      bitField0_ |= 0x00000020;
+      onChanged();
+      return this;
+    }
+    /**
+     * <pre>
+     * Installation that has the log: all agents that share a store. Set by the store; it keeps the id over restarts. Empty means
+     * unknown.
+     * </pre>
+     *
+     * <code>string runtime_id = 6;</code>
+     * @return This builder for chaining.
+     */
+    public Builder clearRuntimeId() {
+      runtimeId_ = getDefaultInstance().getRuntimeId();
+      bitField0_ = (bitField0_ & ~0x00000020);
+      onChanged();
+      return this;
+    }
+    /**
+     * <pre>
+     * Installation that has the log: all agents that share a store. Set by the store; it keeps the id over restarts. Empty means
+     * unknown.
+     * </pre>
+     *
+     * <code>string runtime_id = 6;</code>
+     * @param value The bytes for runtimeId to set.
+     * @return This builder for chaining.
+     */
+    public Builder setRuntimeIdBytes(
+        com.google.protobuf.ByteString value) {
+      if (value == null) { throw new NullPointerException(); }
+      checkByteStringIsUtf8(value);
+      runtimeId_ = value;
+      bitField0_ |= 0x00000020;
       onChanged();
       return this;
     }

@@ -108,4 +108,26 @@ public interface TaskSubmittedOrBuilder extends
    * @return The draft.
    */
   boolean getDraft();
+
+  /**
+   * <pre>
+   * Installation that has the log: all agents that share a store. Set by the store; it keeps the id over restarts. Empty means
+   * unknown.
+   * </pre>
+   *
+   * <code>string runtime_id = 6;</code>
+   * @return The runtimeId.
+   */
+  java.lang.String getRuntimeId();
+  /**
+   * <pre>
+   * Installation that has the log: all agents that share a store. Set by the store; it keeps the id over restarts. Empty means
+   * unknown.
+   * </pre>
+   *
+   * <code>string runtime_id = 6;</code>
+   * @return The bytes for runtimeId.
+   */
+  com.google.protobuf.ByteString
+      getRuntimeIdBytes();
 }

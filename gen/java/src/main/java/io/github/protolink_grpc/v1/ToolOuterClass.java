@@ -31,6 +31,16 @@ public final class ToolOuterClass {
   static final 
     com.google.protobuf.GeneratedMessage.FieldAccessorTable
       internal_static_plgrpc_v1_Tool_fieldAccessorTable;
+  static final com.google.protobuf.Descriptors.Descriptor
+    internal_static_plgrpc_v1_OfferedTools_descriptor;
+  static final 
+    com.google.protobuf.GeneratedMessage.FieldAccessorTable
+      internal_static_plgrpc_v1_OfferedTools_fieldAccessorTable;
+  static final com.google.protobuf.Descriptors.Descriptor
+    internal_static_plgrpc_v1_OfferedTool_descriptor;
+  static final 
+    com.google.protobuf.GeneratedMessage.FieldAccessorTable
+      internal_static_plgrpc_v1_OfferedTool_fieldAccessorTable;
 
   public static com.google.protobuf.Descriptors.FileDescriptor
       getDescriptor() {
@@ -51,9 +61,15 @@ public final class ToolOuterClass {
       "g\030\013 \001(\010\022\024\n\014capabilities\030\014 \003(\t\022\'\n\006effect\030" +
       "\r \001(\0162\027.plgrpc.v1.PolicyEffect\022*\n\007timeou" +
       "t\030\016 \001(\0132\031.google.protobuf.Duration\022\014\n\004ta" +
-      "gs\030\017 \003(\tBc\n\033io.github.protolink_grpc.v1P" +
-      "\001ZBgithub.com/protolink-grpc/protolink-g" +
-      "rpc/gen/go/plgrpc/v1;plgrpcv1b\006proto3"
+      "gs\030\017 \003(\t\"5\n\014OfferedTools\022%\n\005tools\030\001 \003(\0132" +
+      "\026.plgrpc.v1.OfferedTool\"\227\001\n\013OfferedTool\022" +
+      "\014\n\004name\030\001 \001(\t\022\025\n\rruntime_owner\030\002 \001(\t\022\021\n\t" +
+      "read_only\030\003 \001(\010\022\022\n\nidempotent\030\004 \001(\010\022\023\n\013d" +
+      "estructive\030\005 \001(\010\022\'\n\006effect\030\006 \001(\0162\027.plgrp" +
+      "c.v1.PolicyEffectBc\n\033io.github.protolink" +
+      "_grpc.v1P\001ZBgithub.com/protolink-grpc/pr" +
+      "otolink-grpc/gen/go/plgrpc/v1;plgrpcv1b\006" +
+      "proto3"
     };
     descriptor = com.google.protobuf.Descriptors.FileDescriptor
       .internalBuildGeneratedFileFrom(descriptorData,
@@ -67,6 +83,18 @@ public final class ToolOuterClass {
       com.google.protobuf.GeneratedMessage.FieldAccessorTable(
         internal_static_plgrpc_v1_Tool_descriptor,
         new java.lang.String[] { "Name", "Title", "Description", "InputSchemaJson", "OutputSchemaJson", "RequestType", "ResponseType", "ReadOnly", "Idempotent", "Destructive", "Streaming", "Capabilities", "Effect", "Timeout", "Tags", });
+    internal_static_plgrpc_v1_OfferedTools_descriptor =
+      getDescriptor().getMessageTypes().get(1);
+    internal_static_plgrpc_v1_OfferedTools_fieldAccessorTable = new
+      com.google.protobuf.GeneratedMessage.FieldAccessorTable(
+        internal_static_plgrpc_v1_OfferedTools_descriptor,
+        new java.lang.String[] { "Tools", });
+    internal_static_plgrpc_v1_OfferedTool_descriptor =
+      getDescriptor().getMessageTypes().get(2);
+    internal_static_plgrpc_v1_OfferedTool_fieldAccessorTable = new
+      com.google.protobuf.GeneratedMessage.FieldAccessorTable(
+        internal_static_plgrpc_v1_OfferedTool_descriptor,
+        new java.lang.String[] { "Name", "RuntimeOwner", "ReadOnly", "Idempotent", "Destructive", "Effect", });
     descriptor.resolveAllFeaturesImmutable();
     com.google.protobuf.DurationProto.getDescriptor();
     io.github.protolink_grpc.v1.Policy.getDescriptor();

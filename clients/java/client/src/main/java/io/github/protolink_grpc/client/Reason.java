@@ -212,8 +212,7 @@ public final class Reason {
   public static final String MODEL_FAILED = "MODEL_FAILED";
 
   /**
-   * The language model is unreachable, overloaded or rate limited. Retry with backoff. gRPC code:
-   * UNAVAILABLE.
+   * The language model is unreachable or overloaded. Retry with backoff. gRPC code: UNAVAILABLE.
    */
   public static final String MODEL_UNAVAILABLE = "MODEL_UNAVAILABLE";
 
@@ -392,6 +391,12 @@ public final class Reason {
    * gRPC code: FAILED_PRECONDITION.
    */
   public static final String LINK_CYCLE = "LINK_CYCLE";
+
+  /**
+   * The provider of the language model limits the rate of requests or tokens. Retry after the
+   * delay, or with backoff. gRPC code: UNAVAILABLE.
+   */
+  public static final String MODEL_RATE_LIMITED = "MODEL_RATE_LIMITED";
 
   private Reason() {}
 }
