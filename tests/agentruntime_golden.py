@@ -16,7 +16,8 @@ def event(kind: str, payload: Record | None = None, **ids: Any) -> Record:
 def numbered(log: list[Record]) -> list[Record]:
     """Return the log with an eventId and a sequence for each event that has none."""
     return [
-        {"eventId": f"e{place}", "sequence": place, "schemaVersion": "test", **each} for place, each in enumerate(log)
+        {"eventId": f"e{place}", "sequence": place, "schemaVersion": "lime-profile-0.4.0", "runtimeId": "r", **each}
+        for place, each in enumerate(log)
     ]
 
 
@@ -126,7 +127,7 @@ def golden() -> list[Record]:
         three.of("task.attempt.failed", FAILURE),
         three.of("task.retrying", {"status": "retrying"}),
         three.of("task.attempt.started", {"status": "running"}, runId="run-t3-2"),
-        event("task.cancel_requested", {"reason": "enough"}, **three.task),
+        three.of("task.cancel_requested", {"reason": "enough"}, runId="run-t3-2"),
         three.of("task.attempt.failed", CANCELED, runId="run-t3-2"),
         three.of("task.cancelled", {"status": "cancelled"}, runId="run-t3-2"),
         event("turn.failed", CANCELED, **three.task),
@@ -285,8 +286,8 @@ def _notes(turn: Turn) -> list[Record]:
     stop = {"hookRunId": "h9"}
     return [
         turn.of("task.progress", {"percent": 0}),
-        turn.of("run.status", {"phase": "working"}),
-        turn.of("evidence.changed", {"packRef": "pack"}, evidenceId="ev1"),
+        turn.of("run.status", {"phase": "working"}, nativeStatus="WORKING"),
+        turn.of("evidence.changed", {"packRef": "pack"}, evidenceId="ev1", correlation={"traceId": "unavailable"}),
         turn.of("runtime.error", {"category": "peer"}),
         turn.of("item.started", {"kind": "todo"}, stepId="item1"),
         turn.of("item.updated", {"kind": "todo"}, stepId="item1"),
@@ -307,18 +308,20 @@ def _history() -> list[Record]:
 
 
 def _benchmark() -> list[Record]:
-    trial = {"benchmark": {"trialId": "tr1"}, "taskId": "bench", "runId": "run-bench"}
+    trial = {"benchmark": {"trialId": "tr1"}, "taskId": "bench", "runId": "run-bench", "refs": {"trajectoryRef": "t"}}
     compared = {"meanRewardDelta": 0, "evidenceCompletenessRate": 1, "p0QcGateRegressionCount": 0}
     return [
-        event("benchmark.trial.started", **trial),
+        event("benchmark.trial.started", **trial, threadId="side", turnId="t5"),
         event("benchmark.trial.completed", **trial),
         event("benchmark.reward.recorded", {"reward": 0}, **trial),
-        event("benchmark.comparison.completed", comparison=compared),
+        event(
+            "benchmark.comparison.completed", comparison=compared, benchmark={"datasetId": "d"}, refs={"packRef": "p"}
+        ),
     ]
 
 
 SNAPSHOT: Record = {
-    "schemaVersion": "test",
+    "schemaVersion": "lime-profile-0.4.0",
     "sessionId": "s",
     "title": "Trip to Lyon",
     "turnCount": 5,

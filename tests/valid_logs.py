@@ -5,18 +5,22 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
-from protolink_grpc.reports.agentruntime_validator.rule import Status
+from protolink_grpc.reports.agentruntime_validator.rule import Level, Status
 from protolink_grpc.reports.agentruntime_validator.snapshot import read_snapshot
 from protolink_grpc.reports.agentruntime_validator.validation import validate
 
+VERSION = "R174.2"
+"""The rule of the profile that our events do not follow: their schemaVersion is that of this package."""
+
 
 def violations_of(records: Iterable[dict[str, Any]], page: dict[str, Any] | None = None) -> list[str]:
-    """Return the violated rules, each with its first violation.
+    """Return the violated rules of the core and of the profile Lime, each with its first violation.
 
     Args:
         page: A SessionPage as a dict: the state of the session to compare with.
     """
     log = b"".join(json.dumps(record).encode() + b"\n" for record in records)
     snapshot = None if page is None else read_snapshot(json.loads(json.dumps(page)))
-    failed = validate(io.BytesIO(log), snapshot).of(Status.FAILED)
+    report = validate(io.BytesIO(log), snapshot, Level.LIME)
+    failed = [each for each in report.of(Status.FAILED) if each.rule.id != VERSION]
     return [f"{each.rule.id} line {each.findings[0].line}: {each.findings[0].problem}" for each in failed]

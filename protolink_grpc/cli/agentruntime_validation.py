@@ -12,9 +12,9 @@ from protolink_grpc.cli import output
 from protolink_grpc.cli.failure import CommandError, ExitCode, usage_error
 from protolink_grpc.cli.settings import Settings
 from protolink_grpc.errors import InvalidArgumentError
-from protolink_grpc.reports.agentruntime_validator.rule import RuleResult, Status
+from protolink_grpc.reports.agentruntime_validator.rule import Level, RuleResult, Status
 from protolink_grpc.reports.agentruntime_validator.snapshot import Snapshot, read_snapshot
-from protolink_grpc.reports.agentruntime_validator.unjudged import UNJUDGED
+from protolink_grpc.reports.agentruntime_validator.unjudged import unjudged
 from protolink_grpc.reports.agentruntime_validator.validation import ValidationReport, validate
 
 WIDTH: Final = 80
@@ -23,12 +23,12 @@ MAX_SHOWN: Final = 3
 """Number of violations of each rule that are shown; `--json` has more."""
 
 
-def validate_file(settings: Settings, path: str, snapshots: str) -> int:
+def validate_file(settings: Settings, path: str, snapshots: str, level: str) -> int:
     """Validate a log, print the results and return the exit code."""
     snapshot = _read_snapshot(snapshots) if snapshots else None
     try:
         with _open(path) as file:
-            report = validate(file, snapshot)
+            report = validate(file, snapshot, Level(level))
     except OSError as error:
         raise _unreadable_error(path, error) from None
     except InvalidArgumentError as error:
@@ -72,11 +72,19 @@ def _lines(report: ValidationReport, name: str) -> Iterator[str]:
     yield output.one_line(f"Log: {name}", WIDTH)
     again = f", {report.redelivered:,} of them delivered again" if report.redelivered else ""
     yield f"Events: {report.events + report.redelivered:,}{again}"
-    counts = ", ".join(f"{len(report.of(status))} {status}" for status in Status)
+    yield f"Level: {report.level}"
+    shown = [each for each in Status if each is not Status.WAIVED or report.of(each)]
+    counts = ", ".join(f"{len(report.of(status))} {status}" for status in shown)
     yield f"Rules: {len(report.results)}: {counts}"
     for result in report.of(Status.FAILED):
         yield ""
         yield from _failure_lines(result)
+    if waived := report.of(Status.WAIVED):
+        yield ""
+        yield "Waived, because of defects of the profile's schema:"
+    for result in waived:
+        events = "1 event" if result.failures == 1 else f"{result.failures:,} events"
+        yield from _wrap(f"{result.rule.id} {events}. {result.rule.waiver}", "  ")
     yield from _group("Not exercised", [each.rule.id for each in report.of(Status.NOT_EXERCISED)])
     missing: dict[str, list[str]] = {}
     for result in report.of(Status.NOT_CHECKABLE):
@@ -84,7 +92,7 @@ def _lines(report: ValidationReport, name: str) -> Iterator[str]:
     for needs, rules in missing.items():
         yield from _group(f"Not checkable without {needs}", rules)
     yield ""
-    yield f"{sum(map(len, UNJUDGED.values()))} further rules of the contract are not judged; --json lists them."
+    yield f"{sum(map(len, unjudged(report.level).values()))} further rules of the contract are not judged; --json lists them."
 
 
 def _failure_lines(result: RuleResult) -> Iterator[str]:

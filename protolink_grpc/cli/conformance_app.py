@@ -1,5 +1,6 @@
 """`plgrpc conformance`: the commands and their options. `conformance_command` implements them and is loaded when one runs."""
 
+from enum import StrEnum
 from typing import Annotated
 
 import typer
@@ -59,6 +60,13 @@ def conformance_run(
         raise typer.Exit(1)
 
 
+class Level(StrEnum):
+    """Which rules an event log is checked with."""
+
+    CORE = "core"
+    LIME = "lime"
+
+
 @conformance_app.command("agentruntime")
 @with_settings
 def conformance_agentruntime(
@@ -76,6 +84,9 @@ def conformance_agentruntime(
             "snapshot session --json.",
         ),
     ] = "",
+    level: Annotated[
+        Level, typer.Option("--level", help="The rules of the contract's core, or those of its profile Lime, too.")
+    ] = Level.CORE,
     as_json: JsonOption = False,
 ) -> None:
     """Validate an Agent Runtime event log.
@@ -85,4 +96,4 @@ def conformance_agentruntime(
     """
     from protolink_grpc.cli import agentruntime_validation
 
-    raise typer.Exit(agentruntime_validation.validate_file(settings.with_json(as_json), file, snapshots))
+    raise typer.Exit(agentruntime_validation.validate_file(settings.with_json(as_json), file, snapshots, level))

@@ -8,6 +8,7 @@ from agentruntime_golden import SNAPSHOT, golden, text_of
 from cli_world import plgrpc
 
 from protolink_grpc import Agent, AgentCard, Task
+from protolink_grpc.reports.agentruntime_validator.rule import Level
 from protolink_grpc.reports.agentruntime_validator.validation import RULES
 
 
@@ -64,7 +65,20 @@ def test_a_log_is_read_from_standard_input(tmp_path: Path) -> None:
     done = plgrpc(*arguments, stdin=text_of(golden()).decode(), cwd=tmp_path)
     assert (done.code, done.err) == (0, "")
     assert "Log: standard input\n" in done.out
-    assert f"Rules: {len(RULES)}: {len(RULES)} passed, 0 failed, 0 not exercised, 0 not checkable" in done.out
+    count = sum(each.level is Level.CORE for each in RULES)
+    assert f"Rules: {count}: {count} passed, 0 failed, 0 not exercised, 0 not checkable" in done.out
+
+
+def test_the_level_of_the_profile_names_what_it_waives(tmp_path: Path) -> None:
+    (tmp_path / "log.jsonl").write_bytes(text_of(golden()))
+    done = plgrpc("conformance", "agentruntime", "log.jsonl", "--level", "lime", cwd=tmp_path)
+    assert (done.code, done.err) == (0, "")
+    assert "Level: lime\n" in done.out
+    waived = done.out.partition("\nWaived, because of defects of the profile's schema:\n")[2]
+    assert "  R175.5 1 event. D06: an inventory belongs to no tool call\n" in waived
+    assert max(map(len, done.out.splitlines())) <= 80
+    found = plgrpc("conformance", "agentruntime", "log.jsonl", "--level", "lime", "--json", cwd=tmp_path).document
+    assert (found["level"], found["counts"]["waived"]) == ("lime", 2)
 
 
 @pytest.mark.parametrize(

@@ -14,10 +14,10 @@ from agentruntime_golden import FAILURE, SNAPSHOT, Record, Turn, event, golden, 
 from protolink_grpc.errors import InvalidArgumentError
 from protolink_grpc.reports.agentruntime_validator import event_file
 from protolink_grpc.reports.agentruntime_validator.event_types import IDS_OF_TYPES
-from protolink_grpc.reports.agentruntime_validator.rule import MAX_FINDINGS, RuleResult, Status
+from protolink_grpc.reports.agentruntime_validator.rule import MAX_FINDINGS, Level, RuleResult, Status
 from protolink_grpc.reports.agentruntime_validator.snapshot import Snapshot, read_snapshot
 from protolink_grpc.reports.agentruntime_validator.snapshot_rules import SNAPSHOT_RULES
-from protolink_grpc.reports.agentruntime_validator.unjudged import COVERED, UNJUDGED
+from protolink_grpc.reports.agentruntime_validator.unjudged import COVERED, LIME_ONLY, UNJUDGED, unjudged
 from protolink_grpc.reports.agentruntime_validator.validation import LOG_RULES, RULES, ValidationReport, validate
 
 Mutation = Callable[[list[Record], Record], None]
@@ -43,8 +43,11 @@ PAGE: Record = {
 SNAPSHOT_IDS = [each.id for each in SNAPSHOT_RULES]
 
 
-def validated(log: list[Record], snapshot: Record | None = None) -> ValidationReport:
-    return validate(io.BytesIO(text_of(log)), None if snapshot is None else read_snapshot(snapshot))
+LEVELS = {each.id: each.level for each in RULES}
+
+
+def validated(log: list[Record], snapshot: Record | None = None, level: Level = Level.CORE) -> ValidationReport:
+    return validate(io.BytesIO(text_of(log)), None if snapshot is None else read_snapshot(snapshot), level)
 
 
 def failed(report: ValidationReport) -> list[str]:
@@ -342,25 +345,67 @@ FAULTS: dict[str, Mutation] = {
     "X18": put("evidence.changed", ".packRef"),
     "X19": put("snapshot.updated", ".sequence"),
     "X20": put("channel.peer_task.updated", ".nativeStatus"),
+    "R001": put("run.status", "nativeStatus", 7),
+    "R174.1": put("evidence.changed", "sessionId"),
+    "R174.2": put("run.status", "schemaVersion", "0.1.0"),
+    "R175.1": put("hook.started", "turnId", toolCallId="c1"),
+    "R175.2": put("task.progress", "runId"),
+    "R175.3": put("subagent.status", "turnId"),
+    "R175.4": put("benchmark.trial.started", "refs"),
+    "R176": put("evidence.changed", "correlation", {"traceId": None}),
 }
 """A fault for each rule that no other rule finds."""
 
 
+WAIVED: dict[str, Mutation] = {
+    "R174.3": lambda log, _: None,
+    "R175.5": lambda log, _: None,
+    "R175.6": insert(event("quota.low", {"quota": "tokens"}), after="run.status"),
+    "R175.7": put("task.profile.resolved", "taskId"),
+}
+"""A log for each rule with a waiver. The handwritten log has the types and the inventory that the first two reject."""
+
+HAS_WAIVED = {"R174.3", "R175.5"}
+
+
 def test_every_rule_has_a_fault_that_only_it_finds() -> None:
-    assert sorted(FAULTS) == sorted(each.id for each in RULES)
+    assert sorted([*FAULTS, *WAIVED]) == sorted(each.id for each in RULES)
+    assert sorted(WAIVED) == sorted(each.id for each in RULES if each.waiver)
+
+
+@pytest.mark.parametrize("rule_id", WAIVED)
+def test_a_waived_fault_is_named_and_does_not_make_a_log_invalid(rule_id: str) -> None:
+    log = golden()
+    WAIVED[rule_id](log, {})
+    report = validated(log, level=Level.LIME)
+    assert report.is_valid
+    assert {each.rule.id for each in report.of(Status.WAIVED)} == {*HAS_WAIVED, rule_id}
+    assert result_of(report, rule_id).rule.waiver.startswith("D0")
+    assert failed(validated(log)) == []
 
 
 @pytest.mark.parametrize("rule_id", FAULTS)
 def test_a_fault_is_found_by_its_rule_and_by_no_other(rule_id: str) -> None:
     log, snapshot = golden(), copy.deepcopy(SNAPSHOT)
     FAULTS[rule_id](log, snapshot)
-    assert failed(validated(log, snapshot if rule_id in SNAPSHOT_IDS else None)) == [rule_id]
+    report = validated(log, snapshot if rule_id in SNAPSHOT_IDS else None, LEVELS[rule_id])
+    assert failed(report) == [rule_id]
 
 
 def test_the_handwritten_log_passes_every_rule() -> None:
-    report = validated(golden(), SNAPSHOT)
-    assert [each.rule.id for each in report.results if each.status is not Status.PASSED] == []
+    report = validated(golden(), SNAPSHOT, Level.LIME)
+    assert [each.rule.id for each in report.results if each.status is not Status.PASSED] == sorted(HAS_WAIVED)
     assert report.is_valid
+    assert all(each.status is Status.PASSED for each in validated(golden(), SNAPSHOT).results)
+
+
+def test_the_rules_of_the_profile_are_not_judged_at_the_level_of_the_core() -> None:
+    of_core = {each.rule.id for each in validated(golden()).results}
+    assert of_core == {rule_id for rule_id, level in LEVELS.items() if level is Level.CORE}
+    assert unjudged(Level.CORE)["--level lime"] == LIME_ONLY
+    assert "--level lime" not in unjudged(Level.LIME)
+    of_lime = {each.id.split(".")[0] for each in RULES if each.level is Level.LIME}
+    assert of_lime <= {*LIME_ONLY, "R178"}
 
 
 def test_the_handwritten_log_has_every_family_of_events() -> None:
@@ -391,6 +436,11 @@ def test_each_requirement_of_the_contract_is_judged_or_named_as_not_judged() -> 
     assert judged.isdisjoint(others)
     assert {*judged, *others} == {f"R{number:03}" for number in range(1, 185)}
     assert set(COVERED.values()) <= {each.id for each in RULES}
+
+
+def test_a_type_of_an_implementation_is_waived_by_the_profile() -> None:
+    (found,) = result_of(validated([event("acme.note")], level=Level.LIME), "R174.3").findings
+    assert found.problem == "type 'acme.note' is not in the schema"
 
 
 # -- Results ---------------------------------------------------------------------------------------------------------------
@@ -450,9 +500,11 @@ def test_of_many_violations_only_the_first_ones_are_kept() -> None:
 def test_the_json_form_has_every_rule_and_what_is_not_judged() -> None:
     document = json.loads(json.dumps(validated(golden(), SNAPSHOT).to_dict()))
     assert document["valid"] is True
-    assert document["counts"] == {"passed": len(RULES), "failed": 0, "not exercised": 0, "not checkable": 0}
-    assert [each["rule"] for each in document["rules"]] == [each.id for each in RULES]
-    assert sum(len(each["rules"]) for each in document["notJudged"]) == sum(map(len, UNJUDGED.values()))
+    core = [each.id for each in RULES if each.level is Level.CORE]
+    counts = {"passed": len(core), "failed": 0, "waived": 0, "not exercised": 0, "not checkable": 0}
+    assert document["counts"] == counts
+    assert [each["rule"] for each in document["rules"]] == core
+    assert sum(len(each["rules"]) for each in document["notJudged"]) == sum(map(len, unjudged(Level.CORE).values()))
 
 
 # -- Snapshots -------------------------------------------------------------------------------------------------------------

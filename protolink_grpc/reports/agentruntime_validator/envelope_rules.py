@@ -8,6 +8,8 @@ from typing import Final
 from protolink_grpc.reports.agentruntime_validator.event_file import Event
 from protolink_grpc.reports.agentruntime_validator.event_types import (
     ENVELOPE_IDS,
+    ENVELOPE_OBJECTS,
+    ENVELOPE_TEXTS,
     IDS_OF_TYPES,
     SCOPE_IDS,
     WORK_IDS,
@@ -71,6 +73,18 @@ def check_field_types(event: Event, log: LogState) -> Outcome:
         if not isinstance(record.get(name, {}), dict):
             return f"{name} must be an object"
     return HOLDS
+
+
+@RULES.rule("R001", "The objects of the envelope are objects, and its statuses are texts.", "SPEC:22")
+def check_typed_fields(event: Event, log: LogState) -> Outcome:
+    record = event.record
+    present = [name for name in (*ENVELOPE_OBJECTS, *ENVELOPE_TEXTS) if name in record]
+    for name in present:
+        if name in ENVELOPE_OBJECTS and not isinstance(record[name], dict):
+            return f"{name} must be an object"
+        if name in ENVELOPE_TEXTS and not isinstance(record[name], str):
+            return f"{name} must be a text"
+    return HOLDS if present else None
 
 
 @RULES.rule("R005", "An eventId belongs to one event.", "SPEC:114")

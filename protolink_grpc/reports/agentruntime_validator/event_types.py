@@ -45,7 +45,7 @@ _TABLE: Final = {
         "created accepted queued started updated progress waiting blocked paused resumed retrying cancel_requested cancelled "
         "timed_out failed lost completed archived delegated dependency.updated": "taskId",
         "attempt.started attempt.completed attempt.failed": "taskId runId",
-        "profile.resolved": "taskId turnId",
+        "profile.resolved": "turnId",
     },
     "permission": {
         "evaluated": f"{_SCOPED} toolCallId|processId|actionId",
@@ -91,6 +91,18 @@ IDS_OF_TYPES: Final = MappingProxyType(
 
 FAMILIES: Final = frozenset(_TABLE)
 
+PROSE_TYPES: Final = frozenset(
+    (
+        "subagent.output",
+        "channel.peer_task.linked",
+        "channel.peer_task.updated",
+        "item.started",
+        "item.updated",
+        "item.completed",
+    )
+)
+"""The types that only the contract's text has. The schemas do not allow them."""
+
 SCOPE_IDS: Final = frozenset(("sessionId", "threadId", "turnId"))
 
 ENVELOPE_IDS: Final = words(
@@ -98,6 +110,17 @@ ENVELOPE_IDS: Final = words(
     "rootTaskId artifactId evidenceId requestId processId channelId jobId jobItemId outputRef modelRequestId queueId"
 )
 """The ids that the envelope may have."""
+
+ENVELOPE_OBJECTS: Final = frozenset(
+    words(
+        "task taskAttempt taskRelationship taskGraph taskProgress taskAcceptance worker deliveryState permissionDecision "
+        "sandboxProfile routingDecision candidateModelSet taskProfile limitState limitEvent costState hookRun executionEnvironment "
+        "channel job jobItem output historyBoundary telemetry correlation benchmark trajectory reward comparison"
+    )
+)
+"""The objects that the envelope may have beside the payload."""
+
+ENVELOPE_TEXTS: Final = frozenset(("status", "phase", "statusReason", "nativeStatus"))
 
 WORK_IDS: Final = (
     "sessionId",

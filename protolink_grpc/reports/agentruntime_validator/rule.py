@@ -20,6 +20,13 @@ MAX_FINDINGS: Final = 20
 """Number of violations of a rule that are kept; further ones are counted."""
 
 
+class Level(StrEnum):
+    """Which rules apply. `LIME`: the rules of the contract's core, and those of its profile Lime."""
+
+    CORE = "core"
+    LIME = "lime"
+
+
 @dataclass(frozen=True, slots=True)
 class Rule:
     """One rule.
@@ -29,11 +36,15 @@ class Rule:
             tables.
         sentence: What the rule demands, for people.
         source: Documents and lines of the contract.
+        level: It applies at this level; those of the core apply at both.
+        waiver: Why violations do not make a log invalid: they follow from a defect of the profile's schema, with its number.
     """
 
     id: str
     sentence: str
     source: str
+    level: Level = field(default=Level.CORE, kw_only=True)
+    waiver: str = field(default="", kw_only=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,25 +62,33 @@ class LogRule(Rule):
 
 
 class RuleSet(list[LogRule]):
-    """The rules of a module, in order."""
+    """The rules of a module, in order. All have the same level."""
+
+    def __init__(self, level: Level = Level.CORE) -> None:
+        super().__init__()
+        self._level = level
 
     def rule(
-        self, rule_id: str, sentence: str, source: str, *types: str, needs_beginning: bool = False
+        self, rule_id: str, sentence: str, source: str, *types: str, needs_beginning: bool = False, waiver: str = ""
     ) -> Callable[[Check], Check]:
         """Declare the decorated function as the check of a rule. The arguments are those of LogRule."""
 
         def declare(check: Check) -> Check:
-            self.append(LogRule(rule_id, sentence, source, types, check, needs_beginning))
+            found = LogRule(rule_id, sentence, source, types, check, needs_beginning, level=self._level, waiver=waiver)
+            self.append(found)
             return check
 
         return declare
 
 
 class Status(StrEnum):
-    """`NOT_EXERCISED`: the log has no event that the rule applies to. `NOT_CHECKABLE`: something beside the log is missing."""
+    """`WAIVED`: violated, and the rule has a waiver. `NOT_EXERCISED`: the log has no event that the rule applies to.
+    `NOT_CHECKABLE`: something beside the log is missing.
+    """
 
     PASSED = "passed"
     FAILED = "failed"
+    WAIVED = "waived"
     NOT_EXERCISED = "not exercised"
     NOT_CHECKABLE = "not checkable"
 
@@ -105,7 +124,7 @@ class RuleResult:
     @property
     def status(self) -> Status:
         if self.failures:
-            return Status.FAILED
+            return Status.WAIVED if self.rule.waiver else Status.FAILED
         if self.missing:
             return Status.NOT_CHECKABLE
         return Status.PASSED if self.checked else Status.NOT_EXERCISED
@@ -121,6 +140,8 @@ class RuleResult:
             "rule": self.rule.id,
             "sentence": self.rule.sentence,
             "source": self.rule.source,
+            "level": str(self.rule.level),
+            "waiver": self.rule.waiver,
             "status": str(self.status),
             "checked": self.checked,
             "failures": self.failures,

@@ -3,6 +3,8 @@
 from types import MappingProxyType
 from typing import Final
 
+from protolink_grpc.reports.agentruntime_validator.rule import Level
+
 COVERED: Final = MappingProxyType(
     {
         "R018": "R065.1",
@@ -20,6 +22,7 @@ COVERED: Final = MappingProxyType(
         "R140": "R042.1",
         "R144": "R061.1",
         "R148": "R026.2",
+        "R177": "R175.1",
     }
 )
 """Requirements that the rule of another one checks."""
@@ -42,10 +45,18 @@ UNJUDGED: Final = MappingProxyType(
             "exports of evidence, replays, reviews and benchmarks": (
                 "R056 R150 R152 R153 R154 R155 R157 R158 R161 R163 R164 R165 R167 R170 R179 R180 R181"
             ),
-            "the schemas of the profile Lime": "R001 R174 R175 R176 R177",
             "nothing else, but this version has no rule for them": "R011 R060",
             "nothing: they permit something": "R046",
         }.items()
     }
 )
 """What it would take to judge requirements that this program does not judge."""
+
+LIME_ONLY: Final = ("R174", "R175", "R176", "R177")
+"""Requirements that only rules of the level lime check."""
+
+
+def unjudged(level: Level) -> dict[str, tuple[str, ...]]:
+    """Return the requirements that are not judged at a level, by what it would take."""
+    found = dict(UNJUDGED)
+    return found if level is Level.LIME else found | {"--level lime": LIME_ONLY}

@@ -9,6 +9,7 @@ from protolink_grpc.reports.agentruntime_validator import (
     envelope_rules,
     hook_rules,
     lifecycle_rules,
+    lime_rules,
     model_rules,
     payload_rules,
     task_rules,
@@ -17,10 +18,10 @@ from protolink_grpc.reports.agentruntime_validator import (
 )
 from protolink_grpc.reports.agentruntime_validator.event_file import Event, read_events
 from protolink_grpc.reports.agentruntime_validator.log_state import LogState
-from protolink_grpc.reports.agentruntime_validator.rule import LogRule, Rule, RuleResult, Status
+from protolink_grpc.reports.agentruntime_validator.rule import Level, LogRule, Rule, RuleResult, Status
 from protolink_grpc.reports.agentruntime_validator.snapshot import Snapshot
 from protolink_grpc.reports.agentruntime_validator.snapshot_rules import SNAPSHOT_RULES, SnapshotCheck
-from protolink_grpc.reports.agentruntime_validator.unjudged import UNJUDGED
+from protolink_grpc.reports.agentruntime_validator.unjudged import unjudged
 
 LOG_RULES: Final[tuple[LogRule, ...]] = tuple(
     sorted(
@@ -29,6 +30,7 @@ LOG_RULES: Final[tuple[LogRule, ...]] = tuple(
             *envelope_rules.RULES,
             *hook_rules.RULES,
             *lifecycle_rules.RULES,
+            *lime_rules.RULES,
             *model_rules.RULES,
             *payload_rules.RULES,
             *task_rules.RULES,
@@ -55,6 +57,7 @@ class ValidationReport:
     """
 
     events: int
+    level: Level
     redelivered: int
     sessions: int
     last_sequence: int | None
@@ -72,17 +75,18 @@ class ValidationReport:
         """Return the JSON form. `notJudged` has the rules of the contract without a check here, by what a check would need."""
         return {
             "valid": self.is_valid,
+            "level": str(self.level),
             "events": self.events,
             "redelivered": self.redelivered,
             "sessions": self.sessions,
             "lastSequence": self.last_sequence,
             "counts": {str(status): len(self.of(status)) for status in Status},
             "rules": [each.to_dict() for each in self.results],
-            "notJudged": [{"needs": needs, "rules": list(rules)} for needs, rules in UNJUDGED.items()],
+            "notJudged": [{"needs": needs, "rules": list(rules)} for needs, rules in unjudged(self.level).items()],
         }
 
 
-def validate(file: BinaryIO, snapshot: Snapshot | None = None) -> ValidationReport:
+def validate(file: BinaryIO, snapshot: Snapshot | None = None, level: Level = Level.CORE) -> ValidationReport:
     """Validate the event log in a file of JSON lines, and compare its end with a snapshot.
 
     The file is read once, line by line. An event that is delivered twice with equal content counts once.
@@ -91,7 +95,7 @@ def validate(file: BinaryIO, snapshot: Snapshot | None = None) -> ValidationRepo
         InvalidArgumentError: The file is not a log; names the line. See `read_events`.
         OSError: The file cannot be read.
     """
-    log, judge = LogState(), _Judge()
+    log, judge = LogState(), _Judge(level)
     comparison = SnapshotCheck(snapshot)
     for event in read_events(file):
         log.note_beginning(event)
@@ -103,14 +107,14 @@ def validate(file: BinaryIO, snapshot: Snapshot | None = None) -> ValidationRepo
         comparison.apply(event)
     last = max(log.sequences.values(), default=None)
     results = tuple(sorted((*judge.results(log), *comparison.results(log)), key=lambda each: each.rule.id))
-    return ValidationReport(log.events, log.redelivered, len(log.sessions), last, results)
+    return ValidationReport(log.events, level, log.redelivered, len(log.sessions), last, results)
 
 
 class _Judge:
     """Passes each event to the rules of its type."""
 
-    def __init__(self) -> None:
-        self._results = [(rule, RuleResult(rule)) for rule in LOG_RULES]
+    def __init__(self, level: Level) -> None:
+        self._results = [(rule, RuleResult(rule)) for rule in LOG_RULES if rule.level in (Level.CORE, level)]
         self._of_all = [each for each in self._results if not each[0].types]
         self._by_type: dict[str, list[tuple[LogRule, RuleResult]]] = {}
         for each in self._results:
