@@ -23,8 +23,9 @@ from protolink_grpc.runtime.actions.input_requests import INPUT_REQUEST, check_a
 from protolink_grpc.runtime.actions.outside import ActionAuthorizer, NarrowedContext, StandaloneContext
 from protolink_grpc.runtime.actions.sampling import ModelSampler
 from protolink_grpc.runtime.actions.tools import tool_inventory
+from protolink_grpc.runtime.controls import Controls
 from protolink_grpc.runtime.default_handler import DefaultHandler, ModelSettings
-from protolink_grpc.runtime.run import Controls, Run, current_run
+from protolink_grpc.runtime.run import Run, current_run
 from protolink_grpc.state import ConversationMemory, InMemoryStorage, State
 from protolink_grpc.state.control import StateControl
 from protolink_grpc.telemetry.worker import workers_of

@@ -19,8 +19,6 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from protolink_grpc.errors import (
-    ApprovalRequiredError,
-    InternalError,
     InvalidTransitionError,
     LeaseLostError,
     ProtolinkError,
@@ -28,7 +26,6 @@ from protolink_grpc.errors import (
     ToolFailedError,
     UnavailableError,
     UnimplementedError,
-    error_text,
 )
 from protolink_grpc.llms.hooks import calling_hook
 from protolink_grpc.logs import get_logger, read_run_fields_with
@@ -36,23 +33,23 @@ from protolink_grpc.models.action import ApprovalDecision, ApprovalRequest, Budg
 from protolink_grpc.models.artifact import Artifact
 from protolink_grpc.models.cancellation import CancellationToken
 from protolink_grpc.models.clock import iso_from_micros
-from protolink_grpc.models.context import RunBudget, RunContext
+from protolink_grpc.models.context import RunContext
 from protolink_grpc.models.events import TaskErrorReported, TaskMessagesAdded, TaskPaused, TaskStatusChanged, Worker
-from protolink_grpc.models.failure import AGENT_FAILED, MAX_REASON, Failure
+from protolink_grpc.models.failure import AGENT_FAILED, Failure
 from protolink_grpc.models.fold import TaskFold
-from protolink_grpc.models.ids import new_run_id, new_uuid
+from protolink_grpc.models.ids import new_run_id
 from protolink_grpc.models.json_value import canonical_json
 from protolink_grpc.models.lifecycle import INTERRUPTED, TERMINAL, TaskState
 from protolink_grpc.models.message import Message
 from protolink_grpc.models.part import Part
-from protolink_grpc.models.redaction import DEFAULT_REDACTION_POLICY, RedactionPolicy
 from protolink_grpc.models.session import conversation_id
 from protolink_grpc.models.task import Task
 from protolink_grpc.net.trace_context import TraceContext, span_id_of, trace_of, with_trace
 from protolink_grpc.net.tracing import WaitingRun, current_trace, enter_run_span, enter_run_trace, set_waiting_runs
 from protolink_grpc.policy.budget import BudgetEnforcer, effective
-from protolink_grpc.runtime.actions.approval_answers import ApprovalHandler, answer_event, first_answer, seconds_left
+from protolink_grpc.runtime.actions.approval_answers import answer_event, first_answer, seconds_left
 from protolink_grpc.runtime.actions.gate import executing_action
+from protolink_grpc.runtime.controls import Controls
 from protolink_grpc.runtime.facts import (
     FLOW_PROMPT,
     Emitter,
@@ -67,7 +64,6 @@ from protolink_grpc.runtime.live_text import LiveTexts
 from protolink_grpc.runtime.log import Fact, LiveTask
 from protolink_grpc.runtime.slots import RunSlots, Ticket
 from protolink_grpc.storage.port import RequestRecord
-from protolink_grpc.tools.tool import log_tool_failure
 
 log = get_logger(__name__)
 
@@ -103,25 +99,6 @@ read_run_fields_with(_run_fields)
 def current_run() -> "Run | None":
     """Return the run of the calling code, or None outside of a run."""
     return _current.get()
-
-
-@dataclass(frozen=True, slots=True)
-class Controls:
-    """Settings of an agent that apply to all of its runs.
-
-    Args:
-        budget: Limits that no caller can raise.
-        approval_handler: Answers approvals in this process.
-        remote_approvals: Callers may answer approvals, too.
-        expose_errors: Show the texts of exceptions of the agent's own code to the task's owner.
-        redaction: Policy for secrets in these texts.
-    """
-
-    budget: RunBudget = RunBudget()  # noqa: RUF009 -- frozen, and its metadata is never written
-    approval_handler: ApprovalHandler | None = None
-    remote_approvals: bool = False
-    expose_errors: bool = True
-    redaction: RedactionPolicy = DEFAULT_REDACTION_POLICY
 
 
 @dataclass(frozen=True, slots=True)
@@ -532,7 +509,7 @@ class Run(Emitter):
         return None if self.journal is None else self.journal.action_failure(action_id)
 
     async def _fail(self, error: Exception) -> None:
-        failure = self._describe(error)
+        failure = self._host.controls.report_error(error, self.task_id)
         fold = self.live.fold
         if fold.state in TERMINAL:
             return
@@ -547,20 +524,6 @@ class Run(Emitter):
         self.unwritten = facts
         await self.live.record(facts, run_id=self.run_id)
         self.unwritten = []
-
-    def _describe(self, error: Exception) -> Failure:
-        """Return the failure to record for an error. Exceptions of the agent's own code are logged with their trace."""
-        if isinstance(error, ToolFailedError):
-            error = self.report_failure(error)
-        if isinstance(error, ProtolinkError):
-            return self.describe_failure(error)
-        clean = self._host.controls.redaction.redact_text
-        if self._host.controls.expose_errors:
-            log.exception("task %s failed", self.task_id, exc_info=error)
-            return Failure.of(AGENT_FAILED, clean(f"{type(error).__name__}: {error_text(error)}")[:MAX_REASON])
-        incident = new_uuid()
-        log.error("task %s failed, incident %s", self.task_id, incident, exc_info=error)
-        return Failure.of(InternalError.reason, f"the agent failed, incident {incident}")
 
     async def _interrupted(self) -> ProtolinkError | None:
         """Record why the run was interrupted.
@@ -702,30 +665,11 @@ class Run(Emitter):
 
     def report_failure(self, error: ToolFailedError, *, peer: bool = False) -> ToolFailedError:
         """Return a tool's failure as the task's owner may see it. It is logged with its trace, once."""
-        if error.is_reported:
-            return error
-        controls = self._host.controls
-        shown = error
-        if controls.expose_errors:
-            clean = controls.redaction.redact_text
-            text = clean(str(error))
-            if not peer:
-                log_tool_failure(error, self.task_id)
-            if text != str(error):
-                shown = ToolFailedError(text, **error.metadata)
-            known = Failure.from_error(error).cause
-            shown.failure = None if known is None else known.cleaned(clean, MAX_REASON)
-        else:
-            incident, tool = new_uuid(), error.metadata.get("tool", "")
-            log_tool_failure(error, self.task_id, incident)
-            shown = ToolFailedError(f"tool '{tool}' failed, incident {incident}", tool=tool)
-        shown.is_of_peer = error.is_of_peer
-        shown.is_reported = True
-        return shown
+        return self._host.controls.report_failure(error, self.task_id, peer=peer)
 
     def describe_failure(self, error: ProtolinkError) -> Failure:
         """Return the failure to record for an error, without secrets. A tool's failure must have been reported."""
-        return Failure.from_error(error).cleaned(self._host.controls.redaction.redact_text, MAX_REASON)
+        return self._host.controls.describe_failure(error)
 
     def is_own_flow_prompt(self, task: Task) -> bool:
         """Return whether the agent's own code, in this or an earlier run, has set the flow prompt of `task`.
@@ -803,8 +747,7 @@ class Run(Emitter):
             Exception: Any exception of the approval handler.
         """
         controls, live = self._host.controls, self.live
-        if controls.approval_handler is None and not controls.remote_approvals:
-            raise no_approver_error(request)
+        controls.require_approver(request)
         async with self._rest():
             with self.budget.paused():
                 decision, recorded = await first_answer(
@@ -880,13 +823,3 @@ def _wake(waiters: list[asyncio.Future[None]]) -> None:
         if not waiter.done():
             waiter.set_result(None)
     waiters.clear()
-
-
-def no_approver_error(request: ApprovalRequest) -> ApprovalRequiredError:
-    """Return the error for an action that needs an approval of an agent that can get none."""
-    action = request.action
-    return ApprovalRequiredError(
-        f"{action.kind} '{action.name}' needs an approval, and this agent has neither a handler nor remote approvals",
-        request=request,
-        action_id=action.action_id,
-    )

@@ -31,12 +31,13 @@ from protolink_grpc.net.tracing import caller_trace, waiting_runs
 from protolink_grpc.reports.run_saver import RunSaver
 from protolink_grpc.runtime.actions.approvals import Approvals, ApprovalService, CheckEdit
 from protolink_grpc.runtime.admission import Admission, Turn
+from protolink_grpc.runtime.controls import Controls
 from protolink_grpc.runtime.facts import canceled_status
 from protolink_grpc.runtime.limits import Limits
 from protolink_grpc.runtime.live_text import LiveTexts
 from protolink_grpc.runtime.log import AppendObserver, AppendObservers, LiveTask
 from protolink_grpc.runtime.recovery import Lease, OrphanRecovery, Recovery, this_worker
-from protolink_grpc.runtime.run import Controls, Handler, Run, RunActions, RunHost
+from protolink_grpc.runtime.run import Handler, Run, RunActions, RunHost
 from protolink_grpc.runtime.sessions import SessionService
 from protolink_grpc.runtime.slots import RunSlots
 from protolink_grpc.runtime.snapshots import Inventory, SnapshotService

@@ -715,7 +715,7 @@ async def test_a_handler_that_breaks_makes_a_failed_task_with_an_error_part(
     link: Link, caplog: pytest.LogCaptureFixture, text: str, code: str, sentence: str
 ) -> None:
     # The trace goes to the agent's log, where the garbled text would be more than a test report can carry.
-    caplog.set_level(logging.CRITICAL, "protolink_grpc.runtime.run")
+    caplog.set_level(logging.CRITICAL, "protolink_grpc.runtime.controls")
     failed = await link.send(text)
     assert (failed.state, failed.metadata["error"]) == (TaskState.FAILED, sentence)
     assert failed.messages[-1].parts == [Part.error(code, sentence)]

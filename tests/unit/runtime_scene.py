@@ -15,8 +15,8 @@ from protolink_grpc.models.references import References
 from protolink_grpc.policy.budget import BudgetEnforcer
 from protolink_grpc.runtime.actions.delegation import Actions
 from protolink_grpc.runtime.actions.gate import Gate
+from protolink_grpc.runtime.controls import no_approver_error
 from protolink_grpc.runtime.journal import ActionRecord, Journal
-from protolink_grpc.runtime.run import no_approver_error
 from protolink_grpc.tools.tool import Tool
 from protolink_grpc.tools.toolbox import Toolbox
 

@@ -14,7 +14,8 @@ from protolink_grpc.models.events import ApprovalRequired
 from protolink_grpc.models.fold import TaskFold
 from protolink_grpc.models.lifecycle import TaskState
 from protolink_grpc.models.task import Task
-from protolink_grpc.runtime.run import Controls, Run
+from protolink_grpc.runtime.controls import Controls
+from protolink_grpc.runtime.run import Run
 from protolink_grpc.runtime.service import TaskService
 from protolink_grpc.runtime.submission import Submission
 from protolink_grpc.storage.approvals import ApprovalQuery

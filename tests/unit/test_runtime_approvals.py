@@ -41,9 +41,10 @@ from protolink_grpc.models.redaction import RedactionPolicy
 from protolink_grpc.models.watch import ApprovalChanges, WatchPosition
 from protolink_grpc.runtime.actions import approvals as desk
 from protolink_grpc.runtime.actions.approvals import Approvals
+from protolink_grpc.runtime.controls import Controls
 from protolink_grpc.runtime.limits import Limits
 from protolink_grpc.runtime.log import LiveTask
-from protolink_grpc.runtime.run import Controls, Run
+from protolink_grpc.runtime.run import Run
 from protolink_grpc.runtime.service import TaskService
 from protolink_grpc.runtime.submission import Submission
 from protolink_grpc.storage.approvals import APPROVALS, ApprovalQuery, ApprovalRow

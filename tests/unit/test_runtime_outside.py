@@ -21,7 +21,7 @@ from protolink_grpc.models.events import RunEvent
 from protolink_grpc.policy.budget import BudgetEnforcer
 from protolink_grpc.policy.capabilities import CapabilityPolicy
 from protolink_grpc.runtime.actions.outside import ActionAuthorizer, NarrowedContext, StandaloneContext
-from protolink_grpc.runtime.run import Controls
+from protolink_grpc.runtime.controls import Controls
 from protolink_grpc.tools.context import ToolContext
 from protolink_grpc.tools.tool import Tool
 

@@ -18,8 +18,9 @@ from protolink_grpc.policy.budget import BudgetEnforcer
 from protolink_grpc.policy.capabilities import Policy, narrow
 from protolink_grpc.runtime.actions.approval_answers import ApprovalHandler, answer_event, first_answer, seconds_left
 from protolink_grpc.runtime.actions.gate import ActionExecution, ActionResult, Gate, PreparedAction
+from protolink_grpc.runtime.controls import Controls, no_approver_error
 from protolink_grpc.runtime.journal import ActionRecord
-from protolink_grpc.runtime.run import Controls, Run, no_approver_error
+from protolink_grpc.runtime.run import Run
 from protolink_grpc.tools.tool import log_tool_failure
 
 
