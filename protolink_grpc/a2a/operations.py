@@ -56,6 +56,7 @@ from protolink_grpc.runtime.actions.approvals import Approvals
 from protolink_grpc.runtime.admission import Turn
 from protolink_grpc.runtime.service import TaskService
 from protolink_grpc.runtime.submission import Submission
+from protolink_grpc.runtime.watch import check_position
 from protolink_grpc.wire.events import is_final, replay, sequence_of, settles
 
 SET_PUSH = "/lf.a2a.v1.A2AService/CreateTaskPushNotificationConfig"
@@ -396,14 +397,21 @@ class Operations:
                     yield shown
 
     async def _find_position(self, task_id: str, owner: str, after: int) -> tuple[str, str, int, int]:
-        """Return the ids of log and session for an id that A2A shows, `after` within the attempt, and the last sequence."""
+        """Return the ids of log and session for an id that A2A shows, `after` within the attempt, and the last sequence.
+
+        Raises SequenceOutOfRangeError if `after` is beyond the end of the attempt.
+        """
         try:
-            # The head is enough for the owner and the session; the log is read once, by the watch.
             head = await self._service.head(task_id, owner)
-            return task_id, head.session_id, after, head.sequence
         except TaskNotFoundError:
-            fold = await find_attempt(self._service, task_id, owner)
-            return fold.task_id, fold.session_id, max(after, first_sequence(fold)), fold.sequence
+            head = None  # perhaps the id of a retry
+        if head is not None and head.epoch <= 1:
+            # Never retried: the head is enough for the owner and the session, and the log is read once, by the watch.
+            return task_id, head.session_id, after, head.sequence
+        fold = await find_attempt(self._service, task_id, owner)
+        if fold.is_terminal:  # the events that may follow belong to another attempt
+            check_position(after, fold.sequence, task_id)
+        return fold.task_id, fold.session_id, max(after, first_sequence(fold)), fold.sequence
 
     async def _has_end_at(self, task_id: str, sequence: int) -> bool:
         frames = await self._service.read_log(task_id, sequence - 1, 1)

@@ -11,6 +11,7 @@ from protolink_grpc.models.clock import micros_from_iso
 from protolink_grpc.models.events import RunEvent
 from protolink_grpc.models.json_value import to_json
 from protolink_grpc.models.session import (
+    ROLLED_BACK,
     Session,
     SessionCreated,
     SessionEvent,
@@ -49,6 +50,14 @@ LABEL_CHARS: Final = 16
 def state_of(turn: Turn) -> str:
     """Return the result of a turn, or its state before its end."""
     return str(turn.state if turn.result is None else turn.result)
+
+
+def state_cell(turn: Turn) -> str:
+    """Return the state of a turn with its reason, and whether it was rolled back."""
+    state, reason = state_of(turn), turn.reason
+    if turn.rolled_back:
+        state, reason = f"{state}, {ROLLED_BACK}", "" if reason == ROLLED_BACK else reason
+    return f"{state}: {reason}" if reason else state
 
 
 def moment(time: str | None) -> str:
@@ -117,9 +126,7 @@ def _turn_row(turn: Turn) -> Sequence[str]:
     took = ""
     if turn.created_at and turn.ended_at:
         took = span(micros_from_iso(turn.ended_at) - micros_from_iso(turn.created_at))
-    state = f"{state_of(turn)}, rolled back" if turn.rolled_back else state_of(turn)
-    state = f"{state}: {turn.reason}" if turn.reason else state
-    return turn.turn_id, time_ago(turn.created_at or ""), took, state
+    return turn.turn_id, time_ago(turn.created_at or ""), took, state_cell(turn)
 
 
 def session_event_dict(event: SessionEvent) -> dict[str, Any]:

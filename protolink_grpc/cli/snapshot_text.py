@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from protolink_grpc.cli import session_text
 from protolink_grpc.cli.describe import clock, time_ago
-from protolink_grpc.cli.session_text import state_of
+from protolink_grpc.cli.session_text import state_cell
 from protolink_grpc.cli.timeline import Table, amount
 from protolink_grpc.models.action import Approval
 from protolink_grpc.models.session import Turn
@@ -91,7 +91,7 @@ def _turns(turns: Sequence[Turn]) -> Table:
             each.turn_id,
             each.thread_id,
             time_ago(each.created_at or ""),
-            f"{state_of(each)}{', rolled back' if each.rolled_back else ''}{f': {each.reason}' if each.reason else ''}",
+            state_cell(each),
         )
         for each in turns
     ]

@@ -19,6 +19,9 @@ MAX_TITLE_CHARS: Final = 1000
 MAX_METADATA_BYTES: Final = 64 << 10
 """Maximum size of a session's metadata as JSON."""
 
+ROLLED_BACK: Final = "rolled back"
+"""The reason with which a rollback cancels turns, if the caller gives no other one."""
+
 MAX_REASON_CHARS: Final = 1000
 """Maximum length of the reason of an interruption, a rollback or a resume."""
 

@@ -13,7 +13,6 @@ from protolink_grpc.errors import (
     InvalidArgumentError,
     InvalidTransitionError,
     LeaseLostError,
-    SequenceOutOfRangeError,
     StoreError,
     TaskNotCancelableError,
 )
@@ -45,7 +44,7 @@ from protolink_grpc.runtime.submission import Submission
 from protolink_grpc.runtime.task_control import TaskControl
 from protolink_grpc.runtime.task_snapshots import TaskSnapshots
 from protolink_grpc.runtime.tasks import Tasks, WarmTasks, not_found_error
-from protolink_grpc.runtime.watch import LogWatcher, ReadStart
+from protolink_grpc.runtime.watch import LogWatcher, ReadStart, check_position
 from protolink_grpc.storage.port import HELD, ForeignListener, TaskHead, TaskPage, TaskQuery, TaskStore
 from protolink_grpc.storage.webhooks import WebhookRows
 
@@ -523,12 +522,7 @@ class TaskService:
             if after < 0:
                 raise InvalidArgumentError("must not be negative", field="after_sequence")
             head = await self.head(task_id, principal)
-            if after > head.sequence:
-                raise SequenceOutOfRangeError(
-                    f"after_sequence {after} is not in the log of task {task_id}, which ends with {head.sequence}",
-                    after_sequence=str(after),
-                    last_sequence=str(head.sequence),
-                )
+            check_position(after, head.sequence, task_id)
             if after == head.sequence and head.state in TERMINAL and not positions:
                 return None
             run = self._tasks.runs.get(task_id)

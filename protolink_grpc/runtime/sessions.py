@@ -20,6 +20,7 @@ from protolink_grpc.models.session import (
     MAX_METADATA_BYTES,
     MAX_REASON_CHARS,
     MAX_TITLE_CHARS,
+    ROLLED_BACK,
     DeletedSession,
     Session,
     SessionCreated,
@@ -281,7 +282,7 @@ class SessionService(SessionTurns):
             return done
 
         done = await self._store.change(work)
-        await self._interrupt(done.open_turns, principal, reason or "rolled back")
+        await self._interrupt(done.open_turns, principal, reason or ROLLED_BACK)
         return done.thread, done.count
 
     async def resume(

@@ -12,7 +12,7 @@ from protolink_grpc.logs import get_logger
 from protolink_grpc.models.session import DEFAULT_THREAD, is_of_turn
 from protolink_grpc.runtime.run import Run
 from protolink_grpc.storage.records import Records
-from protolink_grpc.storage.session_queries import Branch, find_branches, turns_left_out
+from protolink_grpc.storage.session_queries import Branch, find_branch, turns_left_out
 from protolink_grpc.storage.session_rows import HEADS, SessionHead, owner_of
 
 log = get_logger(__name__)
@@ -44,19 +44,20 @@ async def _make_conversation(run: Run, conversations: Branches) -> str:
         return run.conversation_id
     owner = owner_of(run.agent_name, fold.principal)
 
-    def query(records: Records) -> tuple[SessionHead, list[Branch]] | None:
+    def query(records: Records) -> tuple[SessionHead, Branch] | None:
         head = records.get(HEADS, owner, fold.session_id)
-        return None if head is None else (head, find_branches(records, head, fold.thread_id or DEFAULT_THREAD))
+        branch = None if head is None else find_branch(records, head, fold.thread_id or DEFAULT_THREAD)
+        return None if head is None or branch is None else (head, branch)
 
     found = await store.view(query)
-    if found is None or not found[1]:
+    if found is None:
         return run.conversation_id
-    head, branches = found
+    head, newest = found
     missing: list[Branch] = []
-    for branch in reversed(branches):
-        if await conversations.exists(branch.conversation_id):
-            break
+    branch: Branch | None = newest
+    while branch is not None and not await conversations.exists(branch.conversation_id):
         missing.append(branch)
+        branch = await store.view(partial(_find_source, head, branch))
     for branch in reversed(missing):
         left_out = await store.view(partial(turns_left_out, head=head, branch=branch))
         try:
@@ -64,4 +65,8 @@ async def _make_conversation(run: Run, conversations: Branches) -> str:
         except (UnsupportedOperationError, UnimplementedError) as error:
             name = fold.thread_id or DEFAULT_THREAD
             log.warning("thread %s of session %s begins with an empty conversation: %s", name, fold.session_id, error)
-    return branches[-1].conversation_id
+    return newest.conversation_id
+
+
+def _find_source(head: SessionHead, branch: Branch, records: Records) -> Branch | None:
+    return find_branch(records, head, branch.thread_id, branch.number)

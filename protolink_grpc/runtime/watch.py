@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from protolink_grpc.errors import StoreError, TaskNotFoundError, UnavailableError
+from protolink_grpc.errors import SequenceOutOfRangeError, StoreError, TaskNotFoundError, UnavailableError
 from protolink_grpc.models.lifecycle import TERMINAL
 from protolink_grpc.models.watch import StopAt, WatchPosition
 from protolink_grpc.runtime.live_text import LiveTexts
@@ -35,6 +35,16 @@ class ReadStart:
     after: int
     end: int | None = None
     known: int = 0
+
+
+def check_position(after: int, last: int, task_id: str) -> None:
+    """Raise SequenceOutOfRangeError if a log that ends with `last` does not have the position of a reader."""
+    if after > last:
+        raise SequenceOutOfRangeError(
+            f"after_sequence {after} is not in the log of task {task_id}, which ends with {last}",
+            after_sequence=str(after),
+            last_sequence=str(last),
+        )
 
 
 class LogWatcher:

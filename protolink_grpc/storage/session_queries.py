@@ -205,6 +205,7 @@ class Branch:
     """A conversation that begins as a copy of another one, without some turns.
 
     Args:
+        thread_id, number: The thread of the source, and the number of its rollbacks until then.
         left_out: Range of positions, and turns in it that are kept.
         also: Further turns that are left out.
     """
@@ -212,33 +213,33 @@ class Branch:
     source_id: str
     conversation_id: str
     thread_id: str
+    number: int
     left_out: tuple[int, int, frozenset[str]]
     also: frozenset[str] = frozenset()
 
 
-def find_branches(records: Records, head: SessionHead, thread_id: str) -> list[Branch]:
-    """Return how the current conversation of a thread comes about: each branch of the one before, oldest first.
+def find_branch(records: Records, head: SessionHead, thread_id: str, number: int | None = None) -> Branch | None:
+    """Return how a conversation of a thread comes about; None for the first one of a thread that is no branch.
 
-    Empty if it is the first conversation of the thread, and the thread is not a branch.
+    Args:
+        number: Number of the rollbacks of the thread before the conversation; None means all of them, the current conversation.
     """
-    found: list[Branch] = []  # newest first
     row = records.get(THREADS, head.number, thread_id) if head.branched else None
-    rollbacks = 0 if row is None else row.rollbacks
-    while row is not None:
-        name = row.thread_id
-        own = [conversation_id(head.session_id, name, number) for number in range(rollbacks + 1)]
-        where = {"session": head.number, "thread_id": name}
-        for each in reversed(records.select(ROLLBACKS, where, limit=rollbacks)):
-            left_out = (each.first, each.until, _kept(each))
-            found.append(Branch(own[each.number - 1], own[each.number], name, left_out))
-        if not row.from_thread:
-            break
-        source_id = conversation_id(head.session_id, row.from_thread, row.from_number)
-        later = (row.from_position + 1, LAST_POSITION, frozenset[str]())
-        found.append(Branch(source_id, own[0], row.from_thread, later, _read_ids(row.from_open)))
-        rollbacks = row.from_number
-        row = records.get(THREADS, head.number, row.from_thread)
-    return found[::-1]
+    if row is None:
+        return None
+    number = row.rollbacks if number is None else number
+    own_id = conversation_id(head.session_id, thread_id, number)
+    if number:
+        rollback = records.get(ROLLBACKS, head.number, thread_id, number)
+        if rollback is None:
+            return None
+        source_id = conversation_id(head.session_id, thread_id, number - 1)
+        return Branch(source_id, own_id, thread_id, number - 1, (rollback.first, rollback.until, _kept(rollback)))
+    if not row.from_thread:
+        return None
+    source_id = conversation_id(head.session_id, row.from_thread, row.from_number)
+    later = (row.from_position + 1, LAST_POSITION, frozenset[str]())
+    return Branch(source_id, own_id, row.from_thread, row.from_number, later, _read_ids(row.from_open))
 
 
 def turns_left_out(records: Records, head: SessionHead, branch: Branch) -> frozenset[tuple[str, int]]:

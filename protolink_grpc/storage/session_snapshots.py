@@ -29,7 +29,7 @@ from protolink_grpc.storage.session_rows import (
     turn_of,
 )
 
-MAX_THREADS: Final = 100
+SHOWN_THREADS: Final = 100
 """Maximum number of threads in the snapshot of a session."""
 
 MAX_OPEN_TURNS: Final = 1000
@@ -204,13 +204,13 @@ def read_session_rows(records: Records, owner: str, session_id: str, *, durable:
     turns.sort(key=lambda each: each.state is TurnState.QUEUED)
     recent, more = _fitting(*read_turns(records, head, turns, thread_id="", before=0, limit=SESSION_TURNS))
     grouped = _group(records, head, threads, opened[:MAX_OPEN_TURNS])
-    shown = sorted(grouped, key=lambda each: not each.has_open_turns)[:MAX_THREADS]
+    shown = sorted(grouped, key=lambda each: not each.has_open_turns)[:SHOWN_THREADS]
     shown = _with_last_ended(records, head, shown, recent, more, durable=durable)
     gaps = [] if durable else list(_lost_questions(records, head))
     if len(opened) > MAX_OPEN_TURNS:
         gaps.append(Gap("open_turns", Availability.UNKNOWN, f"only {MAX_OPEN_TURNS} open turns are included"))
-    if len(threads) > MAX_THREADS:
-        gaps.append(Gap("threads", Availability.UNKNOWN, f"{len(threads) - MAX_THREADS} threads are left out"))
+    if len(threads) > SHOWN_THREADS:
+        gaps.append(Gap("threads", Availability.UNKNOWN, f"{len(threads) - SHOWN_THREADS} threads are left out"))
     if not more and len(recent) < head.turns:
         gaps.append(Gap("recent_turns", Availability.UNKNOWN, f"{head.turns - len(recent)} turns are lost"))
     session = replace(session_of(head), threads=tuple(threads), open_turns=tuple(turns))

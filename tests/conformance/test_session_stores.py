@@ -54,7 +54,7 @@ from protolink_grpc.storage import memory_records
 from protolink_grpc.storage.port import HELD, Append, RequestRecord, TaskStore
 from protolink_grpc.storage.records import Records
 from protolink_grpc.storage.session_log import Opening, SessionLog
-from protolink_grpc.storage.session_queries import find_branches
+from protolink_grpc.storage.session_queries import Branch, find_branch
 from protolink_grpc.storage.session_rows import THREADS, SessionHead, ThreadRow, owner_of
 from protolink_grpc.wire.sessions import items_from_pb
 
@@ -693,9 +693,18 @@ async def test_a_thread_can_be_the_last_of_as_many_branches_as_a_session_has(sto
     desk = Desk(store)
     await desk.service.start()
     head = await store.change(write)
-    found = await store.view(lambda records: find_branches(records, head, f"t{count - 1}"))
-    assert (len(found), found[0].source_id, found[-1].conversation_id) == (count, "s", f"s\nt{count - 1}")
-    assert all(before.conversation_id == after.source_id for before, after in pairwise(found))
+
+    def query(records: Records) -> list[Branch]:
+        found: list[Branch] = []
+        latest = find_branch(records, head, f"t{count - 1}")
+        while latest is not None:
+            found.append(latest)
+            latest = find_branch(records, head, latest.thread_id, latest.number)
+        return found
+
+    found = await store.view(query)
+    assert (len(found), found[-1].source_id, found[0].conversation_id) == (count, "s", f"s\nt{count - 1}")
+    assert all(before.source_id == after.conversation_id for before, after in pairwise(found))
     await desk.service.stop()
 
 

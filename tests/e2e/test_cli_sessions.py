@@ -514,6 +514,19 @@ def test_a_thread_goes_back_to_before_a_turn_and_the_table_of_turns_says_so(url:
     assert (unknown.code, hinted(unknown)[:4]) == (1, ["session", "show", url, "back"])
 
 
+@pytest.mark.parametrize(
+    ("reason", "state"), [("", "canceled, rolled back"), ("wrong", "canceled, rolled back: wrong")]
+)
+def test_the_table_of_turns_names_the_reason_of_a_rollback_once(url: str, reason: str, state: str) -> None:
+    session = f"undo{reason}"
+    submit(url, session, "hold undo", "--turn-id", "one")
+    plgrpc("session", "rollback", url, session, "one", *(("--reason", reason) if reason else ()))
+    [row] = [line for line in plgrpc("session", "show", url, session).out.splitlines() if line.startswith("one")]
+    assert row.endswith(f"  {state}")
+    shown = plgrpc("snapshot", "session", url, session).out.splitlines()
+    assert [row for row in shown if row.startswith("one") and row.endswith(f"  {state}")]
+
+
 def test_a_thread_begins_where_another_one_was(url: str) -> None:
     submit(url, "fork", "one", "--turn-id", "one", "--follow")
     done = plgrpc("session", "start-thread", url, "fork", "side", "--from-thread", "default")

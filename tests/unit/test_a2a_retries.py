@@ -11,6 +11,7 @@ from protolink_grpc import (
     AgentCard,
     MemoryStore,
     PushNotSupportedError,
+    SequenceOutOfRangeError,
     Task,
     TaskFinishedError,
     TaskNotCancelableError,
@@ -188,6 +189,27 @@ async def test_a_stream_shows_one_attempt(operations: Operations, service: TaskS
     assert (answered.task_id, answered.status.state) == (retry_id, TaskState.COMPLETED)
     updates = await updates_of(operations.subscribe(CALLER, "", retry_id, snapshot.sequence))
     assert {update.task_id for update in updates if isinstance(update, StatusUpdate)} == {retry_id}
+
+
+async def test_a_position_beyond_the_end_of_an_attempt_is_refused(
+    operations: Operations, service: TaskService, desk: Desk
+) -> None:
+    first = await failed(operations)
+    own = first.task_id
+    desk.may_end.set()
+    await service.control.retry(own, OWNER)
+    async with asyncio.timeout(WAIT_S):
+        async for _ in service.watch(own, OWNER, after=first.sequence, stop_at=StopAt.INTERRUPTED):
+            pass
+    canceled = await service.cancel(own, OWNER)
+    ends = [first.sequence, canceled.sequence]
+    await service.control.retry(own, OWNER)
+    *_, completed = await updates_of(operations.subscribe(CALLER, "", f"{own}~2", canceled.sequence))
+    ends.append(completed.sequence)
+    for task_id, last in zip((own, f"{own}~1", f"{own}~2"), ends, strict=True):
+        assert await updates_of(operations.subscribe(CALLER, "", task_id, last)) == []
+        with pytest.raises(SequenceOutOfRangeError, match=f"which ends with {last}$"):
+            await updates_of(operations.subscribe(CALLER, "", task_id, last + 1))
 
 
 async def test_a_stream_of_a_retry_resumes_in_any_of_its_turns(
