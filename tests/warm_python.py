@@ -1,8 +1,9 @@
 """Python programs that start warm: a process that has imported this package and run a task forks for each of them.
 
 Each is a process of its own, with its own input, output, directory and environment, but begins without the second that the imports
-take. Only on Linux; elsewhere programs start as usual. What a program imports and compiles at its start, and how long that takes,
-is no claim of a test that starts it like this.
+take. It ends without the teardown of the interpreter, which would copy and free all that was imported: threads are joined and
+handlers of `atexit` run as usual, what is then still alive is left to the system. Only on Linux; elsewhere programs start and end
+as usual. What a program imports and compiles at its start, and how long that takes, is no claim of a test that starts it like this.
 """
 
 import asyncio
@@ -251,8 +252,35 @@ def _become(request: dict[str, Any], descriptors: list[int]) -> list[str]:
     return list(request["arguments"])
 
 
+_exit_code: int | None = None
+"""That of the program, once it is known."""
+
+
+def _leave() -> None:
+    """The last handler of `atexit`: it was registered before all others."""
+    if _exit_code is None:
+        return
+    gc.collect()  # warns of what was not closed, as the teardown would
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(_exit_code)
+
+
 def _run(arguments: list[str]) -> None:
     """As the interpreter itself would."""
+    global _exit_code
+    try:
+        _execute(arguments)
+        _exit_code = 0
+    except SystemExit as error:
+        _exit_code = error.code if isinstance(error.code, int) else int(error.code is not None)
+        raise
+    except Exception:
+        _exit_code = 1
+        raise
+
+
+def _execute(arguments: list[str]) -> None:
     if arguments[0] == "-m":
         sys.argv = arguments[1:]
         sys.path[0] = str(Path.cwd())
@@ -266,6 +294,7 @@ def _run(arguments: list[str]) -> None:
 
 
 if __name__ == "__main__":
+    atexit.register(_leave)
     _import_everything()
     with TemporaryDirectory() as folder:
         asyncio.run(_run_a_task(folder))
