@@ -240,9 +240,9 @@ class OmittedContext(JsonForm):
     """Something that a prompt leaves out.
 
     Args:
-        kind: `message`, `tool_result`, `artifact`, `file`, `state`, ...
-        ref: Id of a message, a tool call or an artifact, or a name; empty if it has none.
-        reason: `context_window`, `too_large`, `unsupported`, ...
+        kind: `message`, `turn`, `tool_result`, `file`, `part`, `artifact`, ...
+        ref: Id of a message, a tool call, a model call or an artifact, or `<message id>/<index of the part>`; empty if it has none.
+        reason: `context_window`, `too_large`, `unsupported`, `hook`, `limit`, ...
         tokens: Estimated tokens that are left out; None if unknown.
     """
 
@@ -253,17 +253,25 @@ class OmittedContext(JsonForm):
 
 
 MAX_OMITTED: Final = 100
-"""Maximum number of entries in `ContextManifest.omitted`."""
+"""Maximum number of `OmittedItems.items`."""
+
+
+@dataclass(frozen=True, slots=True)
+class OmittedItems(JsonForm):
+    """The things that a prompt leaves out.
+
+    Args:
+        items: The newest ones, oldest first, at most MAX_OMITTED.
+        count: Number of all of them.
+    """
+
+    items: tuple[OmittedContext, ...] = ()
+    count: Count = 0
 
 
 @dataclass(frozen=True, slots=True)
 class ContextManifest(JsonForm):
-    """Size of a prompt in tokens, before it is sent. `system_tokens` includes the tool prompt; the total counts it once.
-
-    Args:
-        omitted: What the prompt leaves out, oldest first, at most MAX_OMITTED.
-        omitted_count: Number of all things that it leaves out.
-    """
+    """Size of a prompt in tokens, before it is sent. `system_tokens` includes the tool prompt; the total counts it once."""
 
     run_id: str | None = None
     session_id: str | None = None
@@ -279,8 +287,6 @@ class ContextManifest(JsonForm):
     estimated: bool = True
     metadata: dict[str, Any] = field(default_factory=dict)
     created_at: Time = field(default_factory=utc_now)
-    omitted: tuple[OmittedContext, ...] = field(default=(), metadata=ONLY_IF_SET)
-    omitted_count: Count = field(default=0, metadata=ONLY_IF_SET)
 
     @property
     def total_estimated_tokens(self) -> int:

@@ -17,6 +17,7 @@ from protolink_grpc.models.action import (
     BudgetEffect,
     BudgetUsage,
     ContextManifest,
+    OmittedItems,
     PolicyDecision,
     RunAction,
 )
@@ -368,13 +369,19 @@ class ActionEnded(EventPayload):
 
 @dataclass(slots=True)
 class ContextPrepared(EventPayload):
-    """A prompt was assembled. `offered` are the tools that it offers; None means those of the run's last event that has them."""
+    """A prompt was assembled.
+
+    Args:
+        offered: The tools that it offers; None means those of the run's last event that has them.
+        omitted: What it leaves out; None means the same as in the run's last event that has it, or nothing.
+    """
 
     event_types = ("context.prepared",)
 
     manifest: ContextManifest
     step: int = 0
     offered: OfferedTools | None = field(default=None, metadata=ONLY_IF_SET)
+    omitted: OmittedItems | None = field(default=None, metadata=ONLY_IF_SET)
 
 
 @dataclass(slots=True)

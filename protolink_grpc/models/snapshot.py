@@ -3,14 +3,14 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-from protolink_grpc.models.action import Approval, BudgetUsage, ContextManifest, PolicyEffect
+from protolink_grpc.models.action import Approval, BudgetUsage, ContextManifest, OmittedItems, PolicyEffect
 from protolink_grpc.models.events import ContextCompacted, TaskProgress, Worker
 from protolink_grpc.models.failure import Failure
 from protolink_grpc.models.lifecycle import TaskState
 from protolink_grpc.models.open_enum import OpenEnum
 from protolink_grpc.models.session import Session, Thread, Turn
 from protolink_grpc.models.task_control import TaskDescription, TaskLink, TaskStatus
-from protolink_grpc.models.tool import ToolDescription
+from protolink_grpc.models.tool import OfferedTools, ToolDescription
 
 
 class Availability(OpenEnum):
@@ -166,6 +166,8 @@ class ContextBoundarySnapshot:
         manifest: The estimate of that prompt; None if there was no model call.
         step: Step of the inference loop, from 1.
         compactions: The newest 20 of the task, oldest first.
+        offered: The tools that were offered to the model; None if unknown.
+        omitted: What the prompt leaves out; None if unknown.
     """
 
     task_id: str
@@ -175,6 +177,8 @@ class ContextBoundarySnapshot:
     step: int = 0
     compactions: tuple[CompactionSummary, ...] = ()
     gaps: tuple[Gap, ...] = ()
+    offered: OfferedTools | None = None
+    omitted: OmittedItems | None = None
 
 
 @dataclass(frozen=True, slots=True)

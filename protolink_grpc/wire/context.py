@@ -6,7 +6,7 @@ from plgrpc.v1 import context_pb2 as pb2
 from plgrpc.v1 import task_input_pb2 as options_pb
 
 from protolink_grpc.errors import InvalidArgumentError, MessageTooLargeError
-from protolink_grpc.models.action import ContextItem, ContextManifest, OmittedContext
+from protolink_grpc.models.action import ContextItem, ContextManifest, OmittedContext, OmittedItems
 from protolink_grpc.models.context import RunBudget, RunContext
 from protolink_grpc.models.reader import MAX_INTEGER
 from protolink_grpc.wire.compile import Codec, Computed, LeftOut, Line, Special, enum_numbers
@@ -86,6 +86,7 @@ _PLAIN: Final = sorted(
 
 CONTEXT_ITEM: Final = Codec(ContextItem, pb2.ContextItem)
 OMITTED: Final = Codec(OmittedContext, pb2.OmittedContext)
+OMITTED_ITEMS: Final = Codec(OmittedItems, pb2.OmittedItems)
 
 
 def _read_system_tokens(pb: pb2.ContextManifest) -> int:

@@ -173,7 +173,9 @@ APPROVAL = Approval(
     values.FULL_REQUEST.action.fingerprint,
 )
 COMPACTION = CompactionSummary(7, values.NOON, PAYLOADS[ev.ContextCompacted])
-BOUNDARY = ContextBoundarySnapshot("task", 9, 8, values.FULL_MANIFEST, 2, (COMPACTION,), (GAP,))
+BOUNDARY = ContextBoundarySnapshot(
+    "task", 9, 8, values.FULL_MANIFEST, 2, (COMPACTION,), (GAP,), values.FULL_OFFERED, values.FULL_OMITTED
+)
 PRODUCT = ArtifactSummary(
     *("task", "artifact", "report", "name", "file:///a", "text/plain", "action", 2, 3, "begin", values.NOON)
 )
@@ -191,7 +193,7 @@ compactions = st.builds(CompactionSummary, values.counts, values.times, values.P
 boundaries = st.builds(
     ContextBoundarySnapshot,
     *(values.names, values.counts, values.counts, st.none() | values.manifests, small),
-    *(st.tuples(compactions), st.tuples(gaps)),
+    *(st.tuples(compactions), st.tuples(gaps), st.none() | values.offered_tools, st.none() | values.omitted_items),
 )
 products = st.builds(
     ArtifactSummary,
@@ -274,7 +276,8 @@ VALUES: dict[Codec[Any, Any], tuple[Any, st.SearchStrategy[Any]]] = {
     context.CONTEXT: (values.FULL_CONTEXT, values.contexts),
     context.OPTIONS: (values.FULL_OPTIONS, values.options),
     context.CONTEXT_ITEM: (values.FULL_MANIFEST.context_items[0], values.context_items),
-    context.OMITTED: (values.FULL_MANIFEST.omitted[0], values.omissions),
+    context.OMITTED: (values.FULL_OMITTED.items[0], values.omissions),
+    context.OMITTED_ITEMS: (values.FULL_OMITTED, values.omitted_items),
     context.MANIFEST: (values.FULL_MANIFEST, values.manifests),
     tasks.ARTIFACT: (values.FULL_ARTIFACT, values.artifacts),
     actions.ACTION: (values.FULL_ACTION, values.actions),

@@ -20,6 +20,7 @@ from protolink_grpc.models import (
     FileContent,
     Message,
     OmittedContext,
+    OmittedItems,
     Part,
     PartType,
     PolicyDecision,
@@ -301,10 +302,9 @@ manifests = st.builds(
     estimated=st.booleans(),
     metadata=objects,
     created_at=times,
-    omitted=st.lists(omissions, max_size=2).map(tuple),
-    omitted_count=small_counts,
 )
 offers = st.builds(OfferedTool, names, texts, *[st.booleans()] * 3, st.none() | st.sampled_from(PolicyEffect))
+omitted_items = st.builds(OmittedItems, st.lists(omissions, max_size=2).map(tuple), small_counts)
 offered_tools = st.builds(OfferedTools, st.lists(offers, max_size=2).map(tuple))
 usages = st.builds(BudgetUsage, *[counts] * 5, seconds, objects, cost_sums, counts, counts)
 workers = st.builds(ev.Worker, texts, texts, texts)
@@ -401,7 +401,9 @@ PAYLOADS: dict[type, st.SearchStrategy[Any]] = {
         *(texts, texts, json_values, json_values, spans),
         outcome=st.sampled_from([*ev.OUTCOME_TYPES.values(), "unknown-77"]),
     ),
-    ev.ContextPrepared: st.builds(ev.ContextPrepared, manifests, small_counts, st.none() | offered_tools),
+    ev.ContextPrepared: st.builds(
+        ev.ContextPrepared, manifests, small_counts, st.none() | offered_tools, st.none() | omitted_items
+    ),
     ev.LlmCallStarted: st.builds(
         ev.LlmCallStarted, texts, texts, texts, small_counts, small_counts, st.booleans(), texts, texts
     ),
@@ -539,9 +541,8 @@ FULL_MANIFEST = ContextManifest(
     True,
     FACTS,
     NOON,
-    (OmittedContext("artifact", "report", "too_large", 900),),
-    2,
 )
+FULL_OMITTED = OmittedItems((OmittedContext("artifact", "report", "too_large", 900),), 2)
 FULL_OFFERED = OfferedTools((OfferedTool("book", "mcp:hotel", True, True, True, PolicyEffect.DENY),))
 FULL_USAGE = BudgetUsage(1, 2, 3, 4, 5, 6.5, FACTS, (Cost(7, "EUR"), Cost(8, "USD")), 9, 10)
 FULL_LIMIT = BudgetDecision(BudgetEffect.WARN, "max_steps", 9.0, 10.0, "nearly", FULL_USAGE, FACTS, NOON)
@@ -588,7 +589,7 @@ def full_payloads() -> dict[type, Any]:
         ev.ApprovalDecided: ev.ApprovalDecided(FULL_ANSWER, "request id"),
         ev.ActionStarted: ev.ActionStarted("tool.call", "delete", FACTS),
         ev.ActionEnded: ev.ActionEnded("tool.call", "delete", FACTS, FACTS, 7, FULL_USAGE),
-        ev.ContextPrepared: ev.ContextPrepared(FULL_MANIFEST, 3, FULL_OFFERED),
+        ev.ContextPrepared: ev.ContextPrepared(FULL_MANIFEST, 3, FULL_OFFERED, FULL_OMITTED),
         ev.LlmCallStarted: ev.LlmCallStarted(
             "call", "provider", "model", 2, 3, True, "wanted provider", "wanted model"
         ),

@@ -268,6 +268,7 @@ messages![
     OfferedTool,
     OfferedTools,
     OmittedContext,
+    OmittedItems,
     OpenIdConnectSecurity,
     Part,
     PauseTaskRequest,

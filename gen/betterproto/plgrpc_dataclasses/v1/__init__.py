@@ -144,6 +144,7 @@ __all__ = (
     "OfferedTool",
     "OfferedTools",
     "OmittedContext",
+    "OmittedItems",
     "OpenIdConnectSecurity",
     "Part",
     "PauseTaskRequest",
@@ -3752,6 +3753,16 @@ class ContextBoundarySnapshot(betterproto2.Message):
     Parts without a value.
     """
 
+    offered: "OfferedTools | None" = betterproto2.field(8, betterproto2.TYPE_MESSAGE, optional=True)
+    """
+    The tools that were offered to the model. Unset means unknown.
+    """
+
+    omitted: "OmittedItems | None" = betterproto2.field(9, betterproto2.TYPE_MESSAGE, optional=True)
+    """
+    What the prompt leaves out. Unset means unknown.
+    """
+
 
 default_message_pool.register_message("plgrpc.v1", "ContextBoundarySnapshot", ContextBoundarySnapshot)
 
@@ -3901,16 +3912,6 @@ class ContextManifest(betterproto2.Message):
     Time of the estimate, UTC, microseconds. Set by the server.
     """
 
-    omitted: "list[OmittedContext]" = betterproto2.field(16, betterproto2.TYPE_MESSAGE, repeated=True)
-    """
-    What the prompt leaves out, oldest first, at most 100. Set by the server.
-    """
-
-    omitted_count: "int" = betterproto2.field(17, betterproto2.TYPE_INT32)
-    """
-    Number of all things that the prompt leaves out. Set by the server.
-    """
-
 
 default_message_pool.register_message("plgrpc.v1", "ContextManifest", ContextManifest)
 
@@ -3935,6 +3936,12 @@ class ContextPrepared(betterproto2.Message):
     """
     The tools that are offered to the model. Set by the server. Unset means those of the last `context.prepared` of the same run
     that has them.
+    """
+
+    omitted: "OmittedItems | None" = betterproto2.field(4, betterproto2.TYPE_MESSAGE, optional=True)
+    """
+    What the prompt leaves out. Set by the server. Unset means the same as in the last `context.prepared` of the same run that has it,
+    or nothing.
     """
 
 
@@ -5848,17 +5855,18 @@ class OmittedContext(betterproto2.Message):
 
     kind: "str" = betterproto2.field(1, betterproto2.TYPE_STRING)
     """
-    Kind: `message`, `tool_result`, `artifact`, `file`, `state`, ... Set by the server.
+    Kind: `message`, `turn`, `tool_result`, `file`, `part`, `artifact`, ... Set by the server.
     """
 
     ref: "str" = betterproto2.field(2, betterproto2.TYPE_STRING)
     """
-    Its id: of a message, a tool call, an artifact, or a name. Set by the server. Empty means that it has none.
+    Its id: of a message, a tool call, a model call or an artifact, or `<message id>/<index of the part>`. Set by the server. Empty
+    means that it has none.
     """
 
     reason: "str" = betterproto2.field(3, betterproto2.TYPE_STRING)
     """
-    Why: `context_window`, `too_large`, `unsupported`, ... Set by the server.
+    Why: `context_window`, `too_large`, `unsupported`, `hook`, `limit`, ... Set by the server.
     """
 
     tokens: "int | None" = betterproto2.field(4, betterproto2.TYPE_INT64, optional=True)
@@ -5868,6 +5876,26 @@ class OmittedContext(betterproto2.Message):
 
 
 default_message_pool.register_message("plgrpc.v1", "OmittedContext", OmittedContext)
+
+
+@dataclass(eq=False, repr=False)
+class OmittedItems(betterproto2.Message):
+    """
+    OmittedItems are the things that a prompt leaves out.
+    """
+
+    items: "list[OmittedContext]" = betterproto2.field(1, betterproto2.TYPE_MESSAGE, repeated=True)
+    """
+    The newest ones, oldest first, at most 100. Set by the server.
+    """
+
+    count: "int" = betterproto2.field(2, betterproto2.TYPE_INT32)
+    """
+    Number of all of them. Set by the server.
+    """
+
+
+default_message_pool.register_message("plgrpc.v1", "OmittedItems", OmittedItems)
 
 
 @dataclass(eq=False, repr=False)

@@ -304,14 +304,70 @@ func (x *ContextItem) GetMetadataJson() string {
 	return ""
 }
 
+// OmittedItems are the things that a prompt leaves out.
+type OmittedItems struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The newest ones, oldest first, at most 100. Set by the server.
+	Items []*OmittedContext `protobuf:"bytes,1,rep,name=items,proto3" json:"items,omitempty"`
+	// Number of all of them. Set by the server.
+	Count         int32 `protobuf:"varint,2,opt,name=count,proto3" json:"count,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *OmittedItems) Reset() {
+	*x = OmittedItems{}
+	mi := &file_plgrpc_v1_context_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *OmittedItems) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*OmittedItems) ProtoMessage() {}
+
+func (x *OmittedItems) ProtoReflect() protoreflect.Message {
+	mi := &file_plgrpc_v1_context_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use OmittedItems.ProtoReflect.Descriptor instead.
+func (*OmittedItems) Descriptor() ([]byte, []int) {
+	return file_plgrpc_v1_context_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *OmittedItems) GetItems() []*OmittedContext {
+	if x != nil {
+		return x.Items
+	}
+	return nil
+}
+
+func (x *OmittedItems) GetCount() int32 {
+	if x != nil {
+		return x.Count
+	}
+	return 0
+}
+
 // OmittedContext is something that a prompt leaves out.
 type OmittedContext struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Kind: `message`, `tool_result`, `artifact`, `file`, `state`, ... Set by the server.
+	// Kind: `message`, `turn`, `tool_result`, `file`, `part`, `artifact`, ... Set by the server.
 	Kind string `protobuf:"bytes,1,opt,name=kind,proto3" json:"kind,omitempty"`
-	// Its id: of a message, a tool call, an artifact, or a name. Set by the server. Empty means that it has none.
+	// Its id: of a message, a tool call, a model call or an artifact, or `<message id>/<index of the part>`. Set by the server. Empty
+	// means that it has none.
 	Ref string `protobuf:"bytes,2,opt,name=ref,proto3" json:"ref,omitempty"`
-	// Why: `context_window`, `too_large`, `unsupported`, ... Set by the server.
+	// Why: `context_window`, `too_large`, `unsupported`, `hook`, `limit`, ... Set by the server.
 	Reason string `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
 	// Estimated tokens that are left out. Set by the server. Unset means unknown.
 	Tokens        *int64 `protobuf:"varint,4,opt,name=tokens,proto3,oneof" json:"tokens,omitempty"`
@@ -321,7 +377,7 @@ type OmittedContext struct {
 
 func (x *OmittedContext) Reset() {
 	*x = OmittedContext{}
-	mi := &file_plgrpc_v1_context_proto_msgTypes[2]
+	mi := &file_plgrpc_v1_context_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -333,7 +389,7 @@ func (x *OmittedContext) String() string {
 func (*OmittedContext) ProtoMessage() {}
 
 func (x *OmittedContext) ProtoReflect() protoreflect.Message {
-	mi := &file_plgrpc_v1_context_proto_msgTypes[2]
+	mi := &file_plgrpc_v1_context_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -346,7 +402,7 @@ func (x *OmittedContext) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OmittedContext.ProtoReflect.Descriptor instead.
 func (*OmittedContext) Descriptor() ([]byte, []int) {
-	return file_plgrpc_v1_context_proto_rawDescGZIP(), []int{2}
+	return file_plgrpc_v1_context_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *OmittedContext) GetKind() string {
@@ -409,18 +465,14 @@ type ContextManifest struct {
 	// Further facts, a JSON object. Set by the server. Empty means none.
 	MetadataJson string `protobuf:"bytes,14,opt,name=metadata_json,json=metadataJson,proto3" json:"metadata_json,omitempty"`
 	// Time of the estimate, UTC, microseconds. Set by the server.
-	CreateTime *timestamppb.Timestamp `protobuf:"bytes,15,opt,name=create_time,json=createTime,proto3" json:"create_time,omitempty"`
-	// What the prompt leaves out, oldest first, at most 100. Set by the server.
-	Omitted []*OmittedContext `protobuf:"bytes,16,rep,name=omitted,proto3" json:"omitted,omitempty"`
-	// Number of all things that the prompt leaves out. Set by the server.
-	OmittedCount  int32 `protobuf:"varint,17,opt,name=omitted_count,json=omittedCount,proto3" json:"omitted_count,omitempty"`
+	CreateTime    *timestamppb.Timestamp `protobuf:"bytes,15,opt,name=create_time,json=createTime,proto3" json:"create_time,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ContextManifest) Reset() {
 	*x = ContextManifest{}
-	mi := &file_plgrpc_v1_context_proto_msgTypes[3]
+	mi := &file_plgrpc_v1_context_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -432,7 +484,7 @@ func (x *ContextManifest) String() string {
 func (*ContextManifest) ProtoMessage() {}
 
 func (x *ContextManifest) ProtoReflect() protoreflect.Message {
-	mi := &file_plgrpc_v1_context_proto_msgTypes[3]
+	mi := &file_plgrpc_v1_context_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -445,7 +497,7 @@ func (x *ContextManifest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ContextManifest.ProtoReflect.Descriptor instead.
 func (*ContextManifest) Descriptor() ([]byte, []int) {
-	return file_plgrpc_v1_context_proto_rawDescGZIP(), []int{3}
+	return file_plgrpc_v1_context_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *ContextManifest) GetRunId() string {
@@ -553,20 +605,6 @@ func (x *ContextManifest) GetCreateTime() *timestamppb.Timestamp {
 	return nil
 }
 
-func (x *ContextManifest) GetOmitted() []*OmittedContext {
-	if x != nil {
-		return x.Omitted
-	}
-	return nil
-}
-
-func (x *ContextManifest) GetOmittedCount() int32 {
-	if x != nil {
-		return x.OmittedCount
-	}
-	return 0
-}
-
 var File_plgrpc_v1_context_proto protoreflect.FileDescriptor
 
 const file_plgrpc_v1_context_proto_rawDesc = "" +
@@ -596,13 +634,16 @@ const file_plgrpc_v1_context_proto_rawDesc = "" +
 	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x16\n" +
 	"\x06tokens\x18\x03 \x01(\x03R\x06tokens\x12#\n" +
-	"\rmetadata_json\x18\x04 \x01(\tR\fmetadataJson\"v\n" +
+	"\rmetadata_json\x18\x04 \x01(\tR\fmetadataJson\"U\n" +
+	"\fOmittedItems\x12/\n" +
+	"\x05items\x18\x01 \x03(\v2\x19.plgrpc.v1.OmittedContextR\x05items\x12\x14\n" +
+	"\x05count\x18\x02 \x01(\x05R\x05count\"v\n" +
 	"\x0eOmittedContext\x12\x12\n" +
 	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x10\n" +
 	"\x03ref\x18\x02 \x01(\tR\x03ref\x12\x16\n" +
 	"\x06reason\x18\x03 \x01(\tR\x06reason\x12\x1b\n" +
 	"\x06tokens\x18\x04 \x01(\x03H\x00R\x06tokens\x88\x01\x01B\t\n" +
-	"\a_tokens\"\xbf\x05\n" +
+	"\a_tokens\"\xe5\x04\n" +
 	"\x0fContextManifest\x12\x15\n" +
 	"\x06run_id\x18\x01 \x01(\tR\x05runId\x12\x1d\n" +
 	"\n" +
@@ -623,9 +664,7 @@ const file_plgrpc_v1_context_proto_rawDesc = "" +
 	"\testimated\x18\r \x01(\bR\testimated\x12#\n" +
 	"\rmetadata_json\x18\x0e \x01(\tR\fmetadataJson\x12;\n" +
 	"\vcreate_time\x18\x0f \x01(\v2\x1a.google.protobuf.TimestampR\n" +
-	"createTime\x123\n" +
-	"\aomitted\x18\x10 \x03(\v2\x19.plgrpc.v1.OmittedContextR\aomitted\x12#\n" +
-	"\romitted_count\x18\x11 \x01(\x05R\fomittedCountB\x11\n" +
+	"createTimeB\x11\n" +
 	"\x0f_context_window*\x9a\x01\n" +
 	"\x12CompactionStrategy\x12#\n" +
 	"\x1fCOMPACTION_STRATEGY_UNSPECIFIED\x10\x00\x12\x1e\n" +
@@ -647,26 +686,27 @@ func file_plgrpc_v1_context_proto_rawDescGZIP() []byte {
 }
 
 var file_plgrpc_v1_context_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_plgrpc_v1_context_proto_msgTypes = make([]protoimpl.MessageInfo, 5)
+var file_plgrpc_v1_context_proto_msgTypes = make([]protoimpl.MessageInfo, 6)
 var file_plgrpc_v1_context_proto_goTypes = []any{
 	(CompactionStrategy)(0),       // 0: plgrpc.v1.CompactionStrategy
 	(*RunContext)(nil),            // 1: plgrpc.v1.RunContext
 	(*ContextItem)(nil),           // 2: plgrpc.v1.ContextItem
-	(*OmittedContext)(nil),        // 3: plgrpc.v1.OmittedContext
-	(*ContextManifest)(nil),       // 4: plgrpc.v1.ContextManifest
-	nil,                           // 5: plgrpc.v1.RunContext.PermissionsEntry
-	(*Budget)(nil),                // 6: plgrpc.v1.Budget
-	(*timestamppb.Timestamp)(nil), // 7: google.protobuf.Timestamp
-	(*CapabilityRule)(nil),        // 8: plgrpc.v1.CapabilityRule
+	(*OmittedItems)(nil),          // 3: plgrpc.v1.OmittedItems
+	(*OmittedContext)(nil),        // 4: plgrpc.v1.OmittedContext
+	(*ContextManifest)(nil),       // 5: plgrpc.v1.ContextManifest
+	nil,                           // 6: plgrpc.v1.RunContext.PermissionsEntry
+	(*Budget)(nil),                // 7: plgrpc.v1.Budget
+	(*timestamppb.Timestamp)(nil), // 8: google.protobuf.Timestamp
+	(*CapabilityRule)(nil),        // 9: plgrpc.v1.CapabilityRule
 }
 var file_plgrpc_v1_context_proto_depIdxs = []int32{
-	5, // 0: plgrpc.v1.RunContext.permissions:type_name -> plgrpc.v1.RunContext.PermissionsEntry
-	6, // 1: plgrpc.v1.RunContext.budget:type_name -> plgrpc.v1.Budget
-	7, // 2: plgrpc.v1.RunContext.create_time:type_name -> google.protobuf.Timestamp
-	2, // 3: plgrpc.v1.ContextManifest.context_items:type_name -> plgrpc.v1.ContextItem
-	7, // 4: plgrpc.v1.ContextManifest.create_time:type_name -> google.protobuf.Timestamp
-	3, // 5: plgrpc.v1.ContextManifest.omitted:type_name -> plgrpc.v1.OmittedContext
-	8, // 6: plgrpc.v1.RunContext.PermissionsEntry.value:type_name -> plgrpc.v1.CapabilityRule
+	6, // 0: plgrpc.v1.RunContext.permissions:type_name -> plgrpc.v1.RunContext.PermissionsEntry
+	7, // 1: plgrpc.v1.RunContext.budget:type_name -> plgrpc.v1.Budget
+	8, // 2: plgrpc.v1.RunContext.create_time:type_name -> google.protobuf.Timestamp
+	4, // 3: plgrpc.v1.OmittedItems.items:type_name -> plgrpc.v1.OmittedContext
+	2, // 4: plgrpc.v1.ContextManifest.context_items:type_name -> plgrpc.v1.ContextItem
+	8, // 5: plgrpc.v1.ContextManifest.create_time:type_name -> google.protobuf.Timestamp
+	9, // 6: plgrpc.v1.RunContext.PermissionsEntry.value:type_name -> plgrpc.v1.CapabilityRule
 	7, // [7:7] is the sub-list for method output_type
 	7, // [7:7] is the sub-list for method input_type
 	7, // [7:7] is the sub-list for extension type_name
@@ -681,15 +721,15 @@ func file_plgrpc_v1_context_proto_init() {
 	}
 	file_plgrpc_v1_policy_proto_init()
 	file_plgrpc_v1_usage_proto_init()
-	file_plgrpc_v1_context_proto_msgTypes[2].OneofWrappers = []any{}
 	file_plgrpc_v1_context_proto_msgTypes[3].OneofWrappers = []any{}
+	file_plgrpc_v1_context_proto_msgTypes[4].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_plgrpc_v1_context_proto_rawDesc), len(file_plgrpc_v1_context_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   5,
+			NumMessages:   6,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -2142,7 +2142,10 @@ type ContextPrepared struct {
 	Step int32 `protobuf:"varint,2,opt,name=step,proto3" json:"step,omitempty"`
 	// The tools that are offered to the model. Set by the server. Unset means those of the last `context.prepared` of the same run
 	// that has them.
-	Offered       *OfferedTools `protobuf:"bytes,3,opt,name=offered,proto3" json:"offered,omitempty"`
+	Offered *OfferedTools `protobuf:"bytes,3,opt,name=offered,proto3" json:"offered,omitempty"`
+	// What the prompt leaves out. Set by the server. Unset means the same as in the last `context.prepared` of the same run that has it,
+	// or nothing.
+	Omitted       *OmittedItems `protobuf:"bytes,4,opt,name=omitted,proto3" json:"omitted,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2194,6 +2197,13 @@ func (x *ContextPrepared) GetStep() int32 {
 func (x *ContextPrepared) GetOffered() *OfferedTools {
 	if x != nil {
 		return x.Offered
+	}
+	return nil
+}
+
+func (x *ContextPrepared) GetOmitted() *OmittedItems {
+	if x != nil {
+		return x.Omitted
 	}
 	return nil
 }
@@ -3651,11 +3661,12 @@ const file_plgrpc_v1_event_proto_rawDesc = "" +
 	"\afailure\x18\x04 \x01(\v2\x12.plgrpc.v1.FailureR\afailure\x125\n" +
 	"\bduration\x18\x06 \x01(\v2\x19.google.protobuf.DurationR\bduration\x12&\n" +
 	"\x05usage\x18\a \x01(\v2\x10.plgrpc.v1.UsageR\x05usage\x122\n" +
-	"\aoutcome\x18\b \x01(\x0e2\x18.plgrpc.v1.ActionOutcomeR\aoutcomeJ\x04\b\x05\x10\x06R\rdelegation_id\"\x90\x01\n" +
+	"\aoutcome\x18\b \x01(\x0e2\x18.plgrpc.v1.ActionOutcomeR\aoutcomeJ\x04\b\x05\x10\x06R\rdelegation_id\"\xc3\x01\n" +
 	"\x0fContextPrepared\x126\n" +
 	"\bmanifest\x18\x01 \x01(\v2\x1a.plgrpc.v1.ContextManifestR\bmanifest\x12\x12\n" +
 	"\x04step\x18\x02 \x01(\x05R\x04step\x121\n" +
-	"\aoffered\x18\x03 \x01(\v2\x17.plgrpc.v1.OfferedToolsR\aoffered\"\xff\x01\n" +
+	"\aoffered\x18\x03 \x01(\v2\x17.plgrpc.v1.OfferedToolsR\aoffered\x121\n" +
+	"\aomitted\x18\x04 \x01(\v2\x17.plgrpc.v1.OmittedItemsR\aomitted\"\xff\x01\n" +
 	"\x0eLlmCallStarted\x12\x17\n" +
 	"\acall_id\x18\x01 \x01(\tR\x06callId\x12\x1a\n" +
 	"\bprovider\x18\x02 \x01(\tR\bprovider\x12\x14\n" +
@@ -3847,11 +3858,12 @@ var file_plgrpc_v1_event_proto_goTypes = []any{
 	(*durationpb.Duration)(nil),   // 54: google.protobuf.Duration
 	(*ContextManifest)(nil),       // 55: plgrpc.v1.ContextManifest
 	(*OfferedTools)(nil),          // 56: plgrpc.v1.OfferedTools
-	(*ToolCall)(nil),              // 57: plgrpc.v1.ToolCall
-	(*BudgetDecision)(nil),        // 58: plgrpc.v1.BudgetDecision
-	(CompactionStrategy)(0),       // 59: plgrpc.v1.CompactionStrategy
-	(*TaskDescription)(nil),       // 60: plgrpc.v1.TaskDescription
-	(*TaskLink)(nil),              // 61: plgrpc.v1.TaskLink
+	(*OmittedItems)(nil),          // 57: plgrpc.v1.OmittedItems
+	(*ToolCall)(nil),              // 58: plgrpc.v1.ToolCall
+	(*BudgetDecision)(nil),        // 59: plgrpc.v1.BudgetDecision
+	(CompactionStrategy)(0),       // 60: plgrpc.v1.CompactionStrategy
+	(*TaskDescription)(nil),       // 61: plgrpc.v1.TaskDescription
+	(*TaskLink)(nil),              // 62: plgrpc.v1.TaskLink
 }
 var file_plgrpc_v1_event_proto_depIdxs = []int32{
 	40, // 0: plgrpc.v1.RunEvent.create_time:type_name -> google.protobuf.Timestamp
@@ -3915,24 +3927,25 @@ var file_plgrpc_v1_event_proto_depIdxs = []int32{
 	3,  // 58: plgrpc.v1.ActionEnded.outcome:type_name -> plgrpc.v1.ActionOutcome
 	55, // 59: plgrpc.v1.ContextPrepared.manifest:type_name -> plgrpc.v1.ContextManifest
 	56, // 60: plgrpc.v1.ContextPrepared.offered:type_name -> plgrpc.v1.OfferedTools
-	44, // 61: plgrpc.v1.LlmCallCompleted.usage:type_name -> plgrpc.v1.Usage
-	54, // 62: plgrpc.v1.LlmCallCompleted.duration:type_name -> google.protobuf.Duration
-	57, // 63: plgrpc.v1.LlmCallCompleted.tool_calls:type_name -> plgrpc.v1.ToolCall
-	58, // 64: plgrpc.v1.BudgetReported.decision:type_name -> plgrpc.v1.BudgetDecision
-	43, // 65: plgrpc.v1.LlmCallFailed.failure:type_name -> plgrpc.v1.Failure
-	54, // 66: plgrpc.v1.LlmCallFailed.duration:type_name -> google.protobuf.Duration
-	59, // 67: plgrpc.v1.ContextCompacted.strategy:type_name -> plgrpc.v1.CompactionStrategy
-	53, // 68: plgrpc.v1.CustomEvent.payload:type_name -> plgrpc.v1.Payload
-	60, // 69: plgrpc.v1.TaskDescribed.description:type_name -> plgrpc.v1.TaskDescription
-	46, // 70: plgrpc.v1.TaskInputReplaced.messages:type_name -> plgrpc.v1.Message
-	42, // 71: plgrpc.v1.TaskRetried.previous_state:type_name -> plgrpc.v1.TaskState
-	61, // 72: plgrpc.v1.TaskLinked.link:type_name -> plgrpc.v1.TaskLink
-	61, // 73: plgrpc.v1.TaskUnlinked.link:type_name -> plgrpc.v1.TaskLink
-	74, // [74:74] is the sub-list for method output_type
-	74, // [74:74] is the sub-list for method input_type
-	74, // [74:74] is the sub-list for extension type_name
-	74, // [74:74] is the sub-list for extension extendee
-	0,  // [0:74] is the sub-list for field type_name
+	57, // 61: plgrpc.v1.ContextPrepared.omitted:type_name -> plgrpc.v1.OmittedItems
+	44, // 62: plgrpc.v1.LlmCallCompleted.usage:type_name -> plgrpc.v1.Usage
+	54, // 63: plgrpc.v1.LlmCallCompleted.duration:type_name -> google.protobuf.Duration
+	58, // 64: plgrpc.v1.LlmCallCompleted.tool_calls:type_name -> plgrpc.v1.ToolCall
+	59, // 65: plgrpc.v1.BudgetReported.decision:type_name -> plgrpc.v1.BudgetDecision
+	43, // 66: plgrpc.v1.LlmCallFailed.failure:type_name -> plgrpc.v1.Failure
+	54, // 67: plgrpc.v1.LlmCallFailed.duration:type_name -> google.protobuf.Duration
+	60, // 68: plgrpc.v1.ContextCompacted.strategy:type_name -> plgrpc.v1.CompactionStrategy
+	53, // 69: plgrpc.v1.CustomEvent.payload:type_name -> plgrpc.v1.Payload
+	61, // 70: plgrpc.v1.TaskDescribed.description:type_name -> plgrpc.v1.TaskDescription
+	46, // 71: plgrpc.v1.TaskInputReplaced.messages:type_name -> plgrpc.v1.Message
+	42, // 72: plgrpc.v1.TaskRetried.previous_state:type_name -> plgrpc.v1.TaskState
+	62, // 73: plgrpc.v1.TaskLinked.link:type_name -> plgrpc.v1.TaskLink
+	62, // 74: plgrpc.v1.TaskUnlinked.link:type_name -> plgrpc.v1.TaskLink
+	75, // [75:75] is the sub-list for method output_type
+	75, // [75:75] is the sub-list for method input_type
+	75, // [75:75] is the sub-list for extension type_name
+	75, // [75:75] is the sub-list for extension extendee
+	0,  // [0:75] is the sub-list for field type_name
 }
 
 func init() { file_plgrpc_v1_event_proto_init() }

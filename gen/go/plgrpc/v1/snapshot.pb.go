@@ -1392,7 +1392,11 @@ type ContextBoundarySnapshot struct {
 	// Compactions in the task, oldest first, the newest 20.
 	Compactions []*CompactionSummary `protobuf:"bytes,6,rep,name=compactions,proto3" json:"compactions,omitempty"`
 	// Parts without a value.
-	Gaps          []*Gap `protobuf:"bytes,7,rep,name=gaps,proto3" json:"gaps,omitempty"`
+	Gaps []*Gap `protobuf:"bytes,7,rep,name=gaps,proto3" json:"gaps,omitempty"`
+	// The tools that were offered to the model. Unset means unknown.
+	Offered *OfferedTools `protobuf:"bytes,8,opt,name=offered,proto3" json:"offered,omitempty"`
+	// What the prompt leaves out. Unset means unknown.
+	Omitted       *OmittedItems `protobuf:"bytes,9,opt,name=omitted,proto3" json:"omitted,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1472,6 +1476,20 @@ func (x *ContextBoundarySnapshot) GetCompactions() []*CompactionSummary {
 func (x *ContextBoundarySnapshot) GetGaps() []*Gap {
 	if x != nil {
 		return x.Gaps
+	}
+	return nil
+}
+
+func (x *ContextBoundarySnapshot) GetOffered() *OfferedTools {
+	if x != nil {
+		return x.Offered
+	}
+	return nil
+}
+
+func (x *ContextBoundarySnapshot) GetOmitted() *OmittedItems {
+	if x != nil {
+		return x.Omitted
 	}
 	return nil
 }
@@ -2118,7 +2136,7 @@ const file_plgrpc_v1_snapshot_proto_rawDesc = "" +
 	"\x04gaps\x18\x03 \x03(\v2\x0e.plgrpc.v1.GapR\x04gaps\"^\n" +
 	"\x12ToolInventoryEntry\x12#\n" +
 	"\x04tool\x18\x01 \x01(\v2\x0f.plgrpc.v1.ToolR\x04tool\x12#\n" +
-	"\rruntime_owner\x18\x02 \x01(\tR\fruntimeOwner\"\xab\x02\n" +
+	"\rruntime_owner\x18\x02 \x01(\tR\fruntimeOwner\"\x91\x03\n" +
 	"\x17ContextBoundarySnapshot\x12\x17\n" +
 	"\atask_id\x18\x01 \x01(\tR\x06taskId\x12\x1a\n" +
 	"\bsequence\x18\x02 \x01(\x03R\bsequence\x12+\n" +
@@ -2126,7 +2144,9 @@ const file_plgrpc_v1_snapshot_proto_rawDesc = "" +
 	"\bmanifest\x18\x04 \x01(\v2\x1a.plgrpc.v1.ContextManifestR\bmanifest\x12\x12\n" +
 	"\x04step\x18\x05 \x01(\x05R\x04step\x12>\n" +
 	"\vcompactions\x18\x06 \x03(\v2\x1c.plgrpc.v1.CompactionSummaryR\vcompactions\x12\"\n" +
-	"\x04gaps\x18\a \x03(\v2\x0e.plgrpc.v1.GapR\x04gaps\"\xa7\x01\n" +
+	"\x04gaps\x18\a \x03(\v2\x0e.plgrpc.v1.GapR\x04gaps\x121\n" +
+	"\aoffered\x18\b \x01(\v2\x17.plgrpc.v1.OfferedToolsR\aoffered\x121\n" +
+	"\aomitted\x18\t \x01(\v2\x17.plgrpc.v1.OmittedItemsR\aomitted\"\xa7\x01\n" +
 	"\x11CompactionSummary\x12\x1a\n" +
 	"\bsequence\x18\x01 \x01(\x03R\bsequence\x12;\n" +
 	"\vcreate_time\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
@@ -2249,9 +2269,11 @@ var file_plgrpc_v1_snapshot_proto_goTypes = []any{
 	(*Session)(nil),                 // 34: plgrpc.v1.Session
 	(*Tool)(nil),                    // 35: plgrpc.v1.Tool
 	(*ContextManifest)(nil),         // 36: plgrpc.v1.ContextManifest
-	(*ContextCompacted)(nil),        // 37: plgrpc.v1.ContextCompacted
-	(ActionOutcome)(0),              // 38: plgrpc.v1.ActionOutcome
-	(PolicyEffect)(0),               // 39: plgrpc.v1.PolicyEffect
+	(*OfferedTools)(nil),            // 37: plgrpc.v1.OfferedTools
+	(*OmittedItems)(nil),            // 38: plgrpc.v1.OmittedItems
+	(*ContextCompacted)(nil),        // 39: plgrpc.v1.ContextCompacted
+	(ActionOutcome)(0),              // 40: plgrpc.v1.ActionOutcome
+	(PolicyEffect)(0),               // 41: plgrpc.v1.PolicyEffect
 }
 var file_plgrpc_v1_snapshot_proto_depIdxs = []int32{
 	0,  // 0: plgrpc.v1.Gap.availability:type_name -> plgrpc.v1.Availability
@@ -2307,22 +2329,24 @@ var file_plgrpc_v1_snapshot_proto_depIdxs = []int32{
 	36, // 50: plgrpc.v1.ContextBoundarySnapshot.manifest:type_name -> plgrpc.v1.ContextManifest
 	15, // 51: plgrpc.v1.ContextBoundarySnapshot.compactions:type_name -> plgrpc.v1.CompactionSummary
 	3,  // 52: plgrpc.v1.ContextBoundarySnapshot.gaps:type_name -> plgrpc.v1.Gap
-	25, // 53: plgrpc.v1.CompactionSummary.create_time:type_name -> google.protobuf.Timestamp
-	37, // 54: plgrpc.v1.CompactionSummary.compacted:type_name -> plgrpc.v1.ContextCompacted
-	25, // 55: plgrpc.v1.ArtifactSummary.create_time:type_name -> google.protobuf.Timestamp
-	16, // 56: plgrpc.v1.ArtifactsSnapshot.artifacts:type_name -> plgrpc.v1.ArtifactSummary
-	3,  // 57: plgrpc.v1.ArtifactsSnapshot.gaps:type_name -> plgrpc.v1.Gap
-	38, // 58: plgrpc.v1.ActionCount.outcome:type_name -> plgrpc.v1.ActionOutcome
-	18, // 59: plgrpc.v1.EvidenceSnapshot.actions:type_name -> plgrpc.v1.ActionCount
-	20, // 60: plgrpc.v1.EvidenceSnapshot.policy_decisions:type_name -> plgrpc.v1.PolicyCount
-	27, // 61: plgrpc.v1.EvidenceSnapshot.links:type_name -> plgrpc.v1.TaskLink
-	3,  // 62: plgrpc.v1.EvidenceSnapshot.gaps:type_name -> plgrpc.v1.Gap
-	39, // 63: plgrpc.v1.PolicyCount.effect:type_name -> plgrpc.v1.PolicyEffect
-	64, // [64:64] is the sub-list for method output_type
-	64, // [64:64] is the sub-list for method input_type
-	64, // [64:64] is the sub-list for extension type_name
-	64, // [64:64] is the sub-list for extension extendee
-	0,  // [0:64] is the sub-list for field type_name
+	37, // 53: plgrpc.v1.ContextBoundarySnapshot.offered:type_name -> plgrpc.v1.OfferedTools
+	38, // 54: plgrpc.v1.ContextBoundarySnapshot.omitted:type_name -> plgrpc.v1.OmittedItems
+	25, // 55: plgrpc.v1.CompactionSummary.create_time:type_name -> google.protobuf.Timestamp
+	39, // 56: plgrpc.v1.CompactionSummary.compacted:type_name -> plgrpc.v1.ContextCompacted
+	25, // 57: plgrpc.v1.ArtifactSummary.create_time:type_name -> google.protobuf.Timestamp
+	16, // 58: plgrpc.v1.ArtifactsSnapshot.artifacts:type_name -> plgrpc.v1.ArtifactSummary
+	3,  // 59: plgrpc.v1.ArtifactsSnapshot.gaps:type_name -> plgrpc.v1.Gap
+	40, // 60: plgrpc.v1.ActionCount.outcome:type_name -> plgrpc.v1.ActionOutcome
+	18, // 61: plgrpc.v1.EvidenceSnapshot.actions:type_name -> plgrpc.v1.ActionCount
+	20, // 62: plgrpc.v1.EvidenceSnapshot.policy_decisions:type_name -> plgrpc.v1.PolicyCount
+	27, // 63: plgrpc.v1.EvidenceSnapshot.links:type_name -> plgrpc.v1.TaskLink
+	3,  // 64: plgrpc.v1.EvidenceSnapshot.gaps:type_name -> plgrpc.v1.Gap
+	41, // 65: plgrpc.v1.PolicyCount.effect:type_name -> plgrpc.v1.PolicyEffect
+	66, // [66:66] is the sub-list for method output_type
+	66, // [66:66] is the sub-list for method input_type
+	66, // [66:66] is the sub-list for extension type_name
+	66, // [66:66] is the sub-list for extension extendee
+	0,  // [0:66] is the sub-list for field type_name
 }
 
 func init() { file_plgrpc_v1_snapshot_proto_init() }

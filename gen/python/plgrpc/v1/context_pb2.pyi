@@ -191,6 +191,34 @@ class ContextItem(_message.Message):
 Global___ContextItem: _TypeAlias = ContextItem  # noqa: Y015
 
 @_typing.final
+class OmittedItems(_message.Message):
+    """OmittedItems are the things that a prompt leaves out."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ITEMS_FIELD_NUMBER: _builtins.int
+    COUNT_FIELD_NUMBER: _builtins.int
+    count: _builtins.int
+    """Number of all of them. Set by the server."""
+    @_builtins.property
+    def items(self) -> _containers.RepeatedCompositeFieldContainer[Global___OmittedContext]:
+        """The newest ones, oldest first, at most 100. Set by the server."""
+
+    def __init__(
+        self,
+        *,
+        items: _abc.Iterable[Global___OmittedContext] | None = ...,
+        count: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["count", b"count", "items", b"items"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___OmittedItems: _TypeAlias = OmittedItems  # noqa: Y015
+
+@_typing.final
 class OmittedContext(_message.Message):
     """OmittedContext is something that a prompt leaves out."""
 
@@ -201,11 +229,13 @@ class OmittedContext(_message.Message):
     REASON_FIELD_NUMBER: _builtins.int
     TOKENS_FIELD_NUMBER: _builtins.int
     kind: _builtins.str
-    """Kind: `message`, `tool_result`, `artifact`, `file`, `state`, ... Set by the server."""
+    """Kind: `message`, `turn`, `tool_result`, `file`, `part`, `artifact`, ... Set by the server."""
     ref: _builtins.str
-    """Its id: of a message, a tool call, an artifact, or a name. Set by the server. Empty means that it has none."""
+    """Its id: of a message, a tool call, a model call or an artifact, or `<message id>/<index of the part>`. Set by the server. Empty
+    means that it has none.
+    """
     reason: _builtins.str
-    """Why: `context_window`, `too_large`, `unsupported`, ... Set by the server."""
+    """Why: `context_window`, `too_large`, `unsupported`, `hook`, `limit`, ... Set by the server."""
     tokens: _builtins.int
     """Estimated tokens that are left out. Set by the server. Unset means unknown."""
     def __init__(
@@ -247,8 +277,6 @@ class ContextManifest(_message.Message):
     ESTIMATED_FIELD_NUMBER: _builtins.int
     METADATA_JSON_FIELD_NUMBER: _builtins.int
     CREATE_TIME_FIELD_NUMBER: _builtins.int
-    OMITTED_FIELD_NUMBER: _builtins.int
-    OMITTED_COUNT_FIELD_NUMBER: _builtins.int
     run_id: _builtins.str
     """Run that makes the call. Set by the server."""
     session_id: _builtins.str
@@ -275,8 +303,6 @@ class ContextManifest(_message.Message):
     """Whether the numbers are estimates. Set by the server."""
     metadata_json: _builtins.str
     """Further facts, a JSON object. Set by the server. Empty means none."""
-    omitted_count: _builtins.int
-    """Number of all things that the prompt leaves out. Set by the server."""
     @_builtins.property
     def context_items(self) -> _containers.RepeatedCompositeFieldContainer[Global___ContextItem]:
         """Shares by section. Set by the server."""
@@ -284,10 +310,6 @@ class ContextManifest(_message.Message):
     @_builtins.property
     def create_time(self) -> _timestamp_pb2.Timestamp:
         """Time of the estimate, UTC, microseconds. Set by the server."""
-
-    @_builtins.property
-    def omitted(self) -> _containers.RepeatedCompositeFieldContainer[Global___OmittedContext]:
-        """What the prompt leaves out, oldest first, at most 100. Set by the server."""
 
     def __init__(
         self,
@@ -307,12 +329,10 @@ class ContextManifest(_message.Message):
         estimated: _builtins.bool = ...,
         metadata_json: _builtins.str = ...,
         create_time: _timestamp_pb2.Timestamp | None = ...,
-        omitted: _abc.Iterable[Global___OmittedContext] | None = ...,
-        omitted_count: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_context_window", b"_context_window", "context_window", b"context_window", "create_time", b"create_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_context_window", b"_context_window", "agent_name", b"agent_name", "context_items", b"context_items", "context_window", b"context_window", "create_time", b"create_time", "estimated", b"estimated", "history_tokens", b"history_tokens", "metadata_json", b"metadata_json", "model", b"model", "omitted", b"omitted", "omitted_count", b"omitted_count", "provider", b"provider", "run_id", b"run_id", "session_id", b"session_id", "system_tokens", b"system_tokens", "tool_prompt_tokens", b"tool_prompt_tokens", "total_estimated_tokens", b"total_estimated_tokens", "user_tokens", b"user_tokens"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_context_window", b"_context_window", "agent_name", b"agent_name", "context_items", b"context_items", "context_window", b"context_window", "create_time", b"create_time", "estimated", b"estimated", "history_tokens", b"history_tokens", "metadata_json", b"metadata_json", "model", b"model", "provider", b"provider", "run_id", b"run_id", "session_id", b"session_id", "system_tokens", b"system_tokens", "tool_prompt_tokens", b"tool_prompt_tokens", "total_estimated_tokens", b"total_estimated_tokens", "user_tokens", b"user_tokens"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__context_window: _TypeAlias = _typing.Literal["context_window"]  # noqa: Y015
     _WhichOneofArgType__context_window: _TypeAlias = _typing.Literal["_context_window", b"_context_window"]  # noqa: Y015

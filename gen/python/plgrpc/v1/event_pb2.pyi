@@ -1052,6 +1052,7 @@ class ContextPrepared(_message.Message):
     MANIFEST_FIELD_NUMBER: _builtins.int
     STEP_FIELD_NUMBER: _builtins.int
     OFFERED_FIELD_NUMBER: _builtins.int
+    OMITTED_FIELD_NUMBER: _builtins.int
     step: _builtins.int
     """Step of the inference loop, from 1. Set by the server."""
     @_builtins.property
@@ -1064,16 +1065,23 @@ class ContextPrepared(_message.Message):
         that has them.
         """
 
+    @_builtins.property
+    def omitted(self) -> _context_pb2.OmittedItems:
+        """What the prompt leaves out. Set by the server. Unset means the same as in the last `context.prepared` of the same run that has it,
+        or nothing.
+        """
+
     def __init__(
         self,
         *,
         manifest: _context_pb2.ContextManifest | None = ...,
         step: _builtins.int = ...,
         offered: _tool_pb2.OfferedTools | None = ...,
+        omitted: _context_pb2.OmittedItems | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["manifest", b"manifest", "offered", b"offered"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["manifest", b"manifest", "offered", b"offered", "omitted", b"omitted"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["manifest", b"manifest", "offered", b"offered", "step", b"step"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["manifest", b"manifest", "offered", b"offered", "omitted", b"omitted", "step", b"step"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

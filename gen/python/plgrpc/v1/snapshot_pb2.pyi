@@ -769,6 +769,8 @@ class ContextBoundarySnapshot(_message.Message):
     STEP_FIELD_NUMBER: _builtins.int
     COMPACTIONS_FIELD_NUMBER: _builtins.int
     GAPS_FIELD_NUMBER: _builtins.int
+    OFFERED_FIELD_NUMBER: _builtins.int
+    OMITTED_FIELD_NUMBER: _builtins.int
     task_id: _builtins.str
     """Task."""
     sequence: _builtins.int
@@ -789,6 +791,14 @@ class ContextBoundarySnapshot(_message.Message):
     def gaps(self) -> _containers.RepeatedCompositeFieldContainer[Global___Gap]:
         """Parts without a value."""
 
+    @_builtins.property
+    def offered(self) -> _tool_pb2.OfferedTools:
+        """The tools that were offered to the model. Unset means unknown."""
+
+    @_builtins.property
+    def omitted(self) -> _context_pb2.OmittedItems:
+        """What the prompt leaves out. Unset means unknown."""
+
     def __init__(
         self,
         *,
@@ -799,10 +809,12 @@ class ContextBoundarySnapshot(_message.Message):
         step: _builtins.int = ...,
         compactions: _abc.Iterable[Global___CompactionSummary] | None = ...,
         gaps: _abc.Iterable[Global___Gap] | None = ...,
+        offered: _tool_pb2.OfferedTools | None = ...,
+        omitted: _context_pb2.OmittedItems | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["manifest", b"manifest"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["manifest", b"manifest", "offered", b"offered", "omitted", b"omitted"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["compactions", b"compactions", "gaps", b"gaps", "manifest", b"manifest", "prepared_sequence", b"prepared_sequence", "sequence", b"sequence", "step", b"step", "task_id", b"task_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["compactions", b"compactions", "gaps", b"gaps", "manifest", b"manifest", "offered", b"offered", "omitted", b"omitted", "prepared_sequence", b"prepared_sequence", "sequence", b"sequence", "step", b"step", "task_id", b"task_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -406,16 +406,27 @@ pub struct ContextItem {
     #[prost(string, tag="4")]
     pub metadata_json: ::prost::alloc::string::String,
 }
+/// OmittedItems are the things that a prompt leaves out.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct OmittedItems {
+    /// The newest ones, oldest first, at most 100. Set by the server.
+    #[prost(message, repeated, tag="1")]
+    pub items: ::prost::alloc::vec::Vec<OmittedContext>,
+    /// Number of all of them. Set by the server.
+    #[prost(int32, tag="2")]
+    pub count: i32,
+}
 /// OmittedContext is something that a prompt leaves out.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct OmittedContext {
-    /// Kind: `message`, `tool_result`, `artifact`, `file`, `state`, ... Set by the server.
+    /// Kind: `message`, `turn`, `tool_result`, `file`, `part`, `artifact`, ... Set by the server.
     #[prost(string, tag="1")]
     pub kind: ::prost::alloc::string::String,
-    /// Its id: of a message, a tool call, an artifact, or a name. Set by the server. Empty means that it has none.
+    /// Its id: of a message, a tool call, a model call or an artifact, or `<message id>/<index of the part>`. Set by the server. Empty
+    /// means that it has none.
     #[prost(string, tag="2")]
     pub r#ref: ::prost::alloc::string::String,
-    /// Why: `context_window`, `too_large`, `unsupported`, ... Set by the server.
+    /// Why: `context_window`, `too_large`, `unsupported`, `hook`, `limit`, ... Set by the server.
     #[prost(string, tag="3")]
     pub reason: ::prost::alloc::string::String,
     /// Estimated tokens that are left out. Set by the server. Unset means unknown.
@@ -470,12 +481,6 @@ pub struct ContextManifest {
     /// Time of the estimate, UTC, microseconds. Set by the server.
     #[prost(message, optional, tag="15")]
     pub create_time: ::core::option::Option<::prost_types::Timestamp>,
-    /// What the prompt leaves out, oldest first, at most 100. Set by the server.
-    #[prost(message, repeated, tag="16")]
-    pub omitted: ::prost::alloc::vec::Vec<OmittedContext>,
-    /// Number of all things that the prompt leaves out. Set by the server.
-    #[prost(int32, tag="17")]
-    pub omitted_count: i32,
 }
 /// CompactionStrategy selects how a conversation is shortened. Open, as TaskState: an unknown strategy in a record is shown; in a
 /// request the server rejects it.
@@ -2287,6 +2292,10 @@ pub struct ContextPrepared {
     /// that has them.
     #[prost(message, optional, tag="3")]
     pub offered: ::core::option::Option<OfferedTools>,
+    /// What the prompt leaves out. Set by the server. Unset means the same as in the last `context.prepared` of the same run that has it,
+    /// or nothing.
+    #[prost(message, optional, tag="4")]
+    pub omitted: ::core::option::Option<OmittedItems>,
 }
 /// LlmCallStarted begins a model call. Type `llm.call.started`.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -5218,6 +5227,12 @@ pub struct ContextBoundarySnapshot {
     /// Parts without a value.
     #[prost(message, repeated, tag="7")]
     pub gaps: ::prost::alloc::vec::Vec<Gap>,
+    /// The tools that were offered to the model. Unset means unknown.
+    #[prost(message, optional, tag="8")]
+    pub offered: ::core::option::Option<OfferedTools>,
+    /// What the prompt leaves out. Unset means unknown.
+    #[prost(message, optional, tag="9")]
+    pub omitted: ::core::option::Option<OmittedItems>,
 }
 /// CompactionSummary is one compaction of a conversation.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]

@@ -158,27 +158,55 @@ export declare type ContextItem = Message<"plgrpc.v1.ContextItem"> & {
 export declare const ContextItemSchema: GenMessage<ContextItem>;
 
 /**
+ * OmittedItems are the things that a prompt leaves out.
+ *
+ * @generated from message plgrpc.v1.OmittedItems
+ */
+export declare type OmittedItems = Message<"plgrpc.v1.OmittedItems"> & {
+  /**
+   * The newest ones, oldest first, at most 100. Set by the server.
+   *
+   * @generated from field: repeated plgrpc.v1.OmittedContext items = 1;
+   */
+  items: OmittedContext[];
+
+  /**
+   * Number of all of them. Set by the server.
+   *
+   * @generated from field: int32 count = 2;
+   */
+  count: number;
+};
+
+/**
+ * Describes the message plgrpc.v1.OmittedItems.
+ * Use `create(OmittedItemsSchema)` to create a new message.
+ */
+export declare const OmittedItemsSchema: GenMessage<OmittedItems>;
+
+/**
  * OmittedContext is something that a prompt leaves out.
  *
  * @generated from message plgrpc.v1.OmittedContext
  */
 export declare type OmittedContext = Message<"plgrpc.v1.OmittedContext"> & {
   /**
-   * Kind: `message`, `tool_result`, `artifact`, `file`, `state`, ... Set by the server.
+   * Kind: `message`, `turn`, `tool_result`, `file`, `part`, `artifact`, ... Set by the server.
    *
    * @generated from field: string kind = 1;
    */
   kind: string;
 
   /**
-   * Its id: of a message, a tool call, an artifact, or a name. Set by the server. Empty means that it has none.
+   * Its id: of a message, a tool call, a model call or an artifact, or `<message id>/<index of the part>`. Set by the server. Empty
+   * means that it has none.
    *
    * @generated from field: string ref = 2;
    */
   ref: string;
 
   /**
-   * Why: `context_window`, `too_large`, `unsupported`, ... Set by the server.
+   * Why: `context_window`, `too_large`, `unsupported`, `hook`, `limit`, ... Set by the server.
    *
    * @generated from field: string reason = 3;
    */
@@ -308,20 +336,6 @@ export declare type ContextManifest = Message<"plgrpc.v1.ContextManifest"> & {
    * @generated from field: google.protobuf.Timestamp create_time = 15;
    */
   createTime?: Timestamp | undefined;
-
-  /**
-   * What the prompt leaves out, oldest first, at most 100. Set by the server.
-   *
-   * @generated from field: repeated plgrpc.v1.OmittedContext omitted = 16;
-   */
-  omitted: OmittedContext[];
-
-  /**
-   * Number of all things that the prompt leaves out. Set by the server.
-   *
-   * @generated from field: int32 omitted_count = 17;
-   */
-  omittedCount: number;
 };
 
 /**

@@ -10,7 +10,7 @@ import type { Duration, Timestamp } from "@bufbuild/protobuf/wkt";
 import type { Artifact, Message as Message$1, Task, TaskState } from "./task_pb.js";
 import type { Failure } from "./failure_pb.js";
 import type { BudgetDecision, Usage } from "./usage_pb.js";
-import type { CompactionStrategy, ContextManifest, RunContext } from "./context_pb.js";
+import type { CompactionStrategy, ContextManifest, OmittedItems, RunContext } from "./context_pb.js";
 import type { PolicyDecision, RunAction } from "./action_pb.js";
 import type { ApprovalEdit } from "./policy_pb.js";
 import type { ApprovalDecision, ApprovalState } from "./approval_pb.js";
@@ -1071,6 +1071,14 @@ export declare type ContextPrepared = Message<"plgrpc.v1.ContextPrepared"> & {
    * @generated from field: plgrpc.v1.OfferedTools offered = 3;
    */
   offered?: OfferedTools | undefined;
+
+  /**
+   * What the prompt leaves out. Set by the server. Unset means the same as in the last `context.prepared` of the same run that has it,
+   * or nothing.
+   *
+   * @generated from field: plgrpc.v1.OmittedItems omitted = 4;
+   */
+  omitted?: OmittedItems | undefined;
 };
 
 /**

@@ -17,8 +17,8 @@ import type { Failure } from "./failure_pb.js";
 import type { Usage } from "./usage_pb.js";
 import type { Session, Thread, Turn } from "./session_pb.js";
 import type { Approval } from "./approval_pb.js";
-import type { Tool } from "./tool_pb.js";
-import type { ContextManifest } from "./context_pb.js";
+import type { OfferedTools, Tool } from "./tool_pb.js";
+import type { ContextManifest, OmittedItems } from "./context_pb.js";
 import type { PolicyEffect } from "./policy_pb.js";
 
 /**
@@ -804,6 +804,20 @@ export declare type ContextBoundarySnapshot = Message<"plgrpc.v1.ContextBoundary
    * @generated from field: repeated plgrpc.v1.Gap gaps = 7;
    */
   gaps: Gap[];
+
+  /**
+   * The tools that were offered to the model. Unset means unknown.
+   *
+   * @generated from field: plgrpc.v1.OfferedTools offered = 8;
+   */
+  offered?: OfferedTools | undefined;
+
+  /**
+   * What the prompt leaves out. Unset means unknown.
+   *
+   * @generated from field: plgrpc.v1.OmittedItems omitted = 9;
+   */
+  omitted?: OmittedItems | undefined;
 };
 
 /**

@@ -42,6 +42,11 @@ public final class Context {
     com.google.protobuf.GeneratedMessage.FieldAccessorTable
       internal_static_plgrpc_v1_ContextItem_fieldAccessorTable;
   static final com.google.protobuf.Descriptors.Descriptor
+    internal_static_plgrpc_v1_OmittedItems_descriptor;
+  static final 
+    com.google.protobuf.GeneratedMessage.FieldAccessorTable
+      internal_static_plgrpc_v1_OmittedItems_fieldAccessorTable;
+  static final com.google.protobuf.Descriptors.Descriptor
     internal_static_plgrpc_v1_OmittedContext_descriptor;
   static final 
     com.google.protobuf.GeneratedMessage.FieldAccessorTable
@@ -75,28 +80,28 @@ public final class Context {
       "ey\030\001 \001(\t\022(\n\005value\030\002 \001(\0132\031.plgrpc.v1.Capa" +
       "bilityRule:\0028\001\"P\n\013ContextItem\022\014\n\004kind\030\001 " +
       "\001(\t\022\014\n\004name\030\002 \001(\t\022\016\n\006tokens\030\003 \001(\003\022\025\n\rmet" +
-      "adata_json\030\004 \001(\t\"[\n\016OmittedContext\022\014\n\004ki" +
-      "nd\030\001 \001(\t\022\013\n\003ref\030\002 \001(\t\022\016\n\006reason\030\003 \001(\t\022\023\n" +
-      "\006tokens\030\004 \001(\003H\000\210\001\001B\t\n\007_tokens\"\347\003\n\017Contex" +
-      "tManifest\022\016\n\006run_id\030\001 \001(\t\022\022\n\nsession_id\030" +
-      "\002 \001(\t\022\022\n\nagent_name\030\003 \001(\t\022\020\n\010provider\030\004 " +
-      "\001(\t\022\r\n\005model\030\005 \001(\t\022\025\n\rsystem_tokens\030\006 \001(" +
-      "\003\022\032\n\022tool_prompt_tokens\030\007 \001(\003\022\026\n\016history" +
-      "_tokens\030\010 \001(\003\022\023\n\013user_tokens\030\t \001(\003\022\036\n\026to" +
-      "tal_estimated_tokens\030\n \001(\003\022\033\n\016context_wi" +
-      "ndow\030\013 \001(\003H\000\210\001\001\022-\n\rcontext_items\030\014 \003(\0132\026" +
-      ".plgrpc.v1.ContextItem\022\021\n\testimated\030\r \001(" +
-      "\010\022\025\n\rmetadata_json\030\016 \001(\t\022/\n\013create_time\030" +
-      "\017 \001(\0132\032.google.protobuf.Timestamp\022*\n\007omi" +
-      "tted\030\020 \003(\0132\031.plgrpc.v1.OmittedContext\022\025\n" +
-      "\romitted_count\030\021 \001(\005B\021\n\017_context_window*" +
-      "\232\001\n\022CompactionStrategy\022#\n\037COMPACTION_STR" +
-      "ATEGY_UNSPECIFIED\020\000\022\036\n\032COMPACTION_STRATE" +
-      "GY_RECENT\020\001\022\036\n\032COMPACTION_STRATEGY_TOKEN" +
-      "S\020\002\022\037\n\033COMPACTION_STRATEGY_SUMMARY\020\003Bc\n\033" +
-      "io.github.protolink_grpc.v1P\001ZBgithub.co" +
-      "m/protolink-grpc/protolink-grpc/gen/go/p" +
-      "lgrpc/v1;plgrpcv1b\006proto3"
+      "adata_json\030\004 \001(\t\"G\n\014OmittedItems\022(\n\005item" +
+      "s\030\001 \003(\0132\031.plgrpc.v1.OmittedContext\022\r\n\005co" +
+      "unt\030\002 \001(\005\"[\n\016OmittedContext\022\014\n\004kind\030\001 \001(" +
+      "\t\022\013\n\003ref\030\002 \001(\t\022\016\n\006reason\030\003 \001(\t\022\023\n\006tokens" +
+      "\030\004 \001(\003H\000\210\001\001B\t\n\007_tokens\"\244\003\n\017ContextManife" +
+      "st\022\016\n\006run_id\030\001 \001(\t\022\022\n\nsession_id\030\002 \001(\t\022\022" +
+      "\n\nagent_name\030\003 \001(\t\022\020\n\010provider\030\004 \001(\t\022\r\n\005" +
+      "model\030\005 \001(\t\022\025\n\rsystem_tokens\030\006 \001(\003\022\032\n\022to" +
+      "ol_prompt_tokens\030\007 \001(\003\022\026\n\016history_tokens" +
+      "\030\010 \001(\003\022\023\n\013user_tokens\030\t \001(\003\022\036\n\026total_est" +
+      "imated_tokens\030\n \001(\003\022\033\n\016context_window\030\013 " +
+      "\001(\003H\000\210\001\001\022-\n\rcontext_items\030\014 \003(\0132\026.plgrpc" +
+      ".v1.ContextItem\022\021\n\testimated\030\r \001(\010\022\025\n\rme" +
+      "tadata_json\030\016 \001(\t\022/\n\013create_time\030\017 \001(\0132\032" +
+      ".google.protobuf.TimestampB\021\n\017_context_w" +
+      "indow*\232\001\n\022CompactionStrategy\022#\n\037COMPACTI" +
+      "ON_STRATEGY_UNSPECIFIED\020\000\022\036\n\032COMPACTION_" +
+      "STRATEGY_RECENT\020\001\022\036\n\032COMPACTION_STRATEGY" +
+      "_TOKENS\020\002\022\037\n\033COMPACTION_STRATEGY_SUMMARY" +
+      "\020\003Bc\n\033io.github.protolink_grpc.v1P\001ZBgit" +
+      "hub.com/protolink-grpc/protolink-grpc/ge" +
+      "n/go/plgrpc/v1;plgrpcv1b\006proto3"
     };
     descriptor = com.google.protobuf.Descriptors.FileDescriptor
       .internalBuildGeneratedFileFrom(descriptorData,
@@ -123,18 +128,24 @@ public final class Context {
       com.google.protobuf.GeneratedMessage.FieldAccessorTable(
         internal_static_plgrpc_v1_ContextItem_descriptor,
         new java.lang.String[] { "Kind", "Name", "Tokens", "MetadataJson", });
-    internal_static_plgrpc_v1_OmittedContext_descriptor =
+    internal_static_plgrpc_v1_OmittedItems_descriptor =
       getDescriptor().getMessageTypes().get(2);
+    internal_static_plgrpc_v1_OmittedItems_fieldAccessorTable = new
+      com.google.protobuf.GeneratedMessage.FieldAccessorTable(
+        internal_static_plgrpc_v1_OmittedItems_descriptor,
+        new java.lang.String[] { "Items", "Count", });
+    internal_static_plgrpc_v1_OmittedContext_descriptor =
+      getDescriptor().getMessageTypes().get(3);
     internal_static_plgrpc_v1_OmittedContext_fieldAccessorTable = new
       com.google.protobuf.GeneratedMessage.FieldAccessorTable(
         internal_static_plgrpc_v1_OmittedContext_descriptor,
         new java.lang.String[] { "Kind", "Ref", "Reason", "Tokens", });
     internal_static_plgrpc_v1_ContextManifest_descriptor =
-      getDescriptor().getMessageTypes().get(3);
+      getDescriptor().getMessageTypes().get(4);
     internal_static_plgrpc_v1_ContextManifest_fieldAccessorTable = new
       com.google.protobuf.GeneratedMessage.FieldAccessorTable(
         internal_static_plgrpc_v1_ContextManifest_descriptor,
-        new java.lang.String[] { "RunId", "SessionId", "AgentName", "Provider", "Model", "SystemTokens", "ToolPromptTokens", "HistoryTokens", "UserTokens", "TotalEstimatedTokens", "ContextWindow", "ContextItems", "Estimated", "MetadataJson", "CreateTime", "Omitted16", "OmittedCount17", });
+        new java.lang.String[] { "RunId", "SessionId", "AgentName", "Provider", "Model", "SystemTokens", "ToolPromptTokens", "HistoryTokens", "UserTokens", "TotalEstimatedTokens", "ContextWindow", "ContextItems", "Estimated", "MetadataJson", "CreateTime", });
     descriptor.resolveAllFeaturesImmutable();
     com.google.protobuf.TimestampProto.getDescriptor();
     io.github.protolink_grpc.v1.Policy.getDescriptor();

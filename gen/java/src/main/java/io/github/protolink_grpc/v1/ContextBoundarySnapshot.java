@@ -303,6 +303,82 @@ private static final long serialVersionUID = 0L;
     return gaps_.get(index);
   }
 
+  public static final int OFFERED_FIELD_NUMBER = 8;
+  private io.github.protolink_grpc.v1.OfferedTools offered_;
+  /**
+   * <pre>
+   * The tools that were offered to the model. Unset means unknown.
+   * </pre>
+   *
+   * <code>.plgrpc.v1.OfferedTools offered = 8;</code>
+   * @return Whether the offered field is set.
+   */
+  @java.lang.Override
+  public boolean hasOffered() {
+    return ((bitField0_ & 0x00000002) != 0);
+  }
+  /**
+   * <pre>
+   * The tools that were offered to the model. Unset means unknown.
+   * </pre>
+   *
+   * <code>.plgrpc.v1.OfferedTools offered = 8;</code>
+   * @return The offered.
+   */
+  @java.lang.Override
+  public io.github.protolink_grpc.v1.OfferedTools getOffered() {
+    return offered_ == null ? io.github.protolink_grpc.v1.OfferedTools.getDefaultInstance() : offered_;
+  }
+  /**
+   * <pre>
+   * The tools that were offered to the model. Unset means unknown.
+   * </pre>
+   *
+   * <code>.plgrpc.v1.OfferedTools offered = 8;</code>
+   */
+  @java.lang.Override
+  public io.github.protolink_grpc.v1.OfferedToolsOrBuilder getOfferedOrBuilder() {
+    return offered_ == null ? io.github.protolink_grpc.v1.OfferedTools.getDefaultInstance() : offered_;
+  }
+
+  public static final int OMITTED_FIELD_NUMBER = 9;
+  private io.github.protolink_grpc.v1.OmittedItems omitted_;
+  /**
+   * <pre>
+   * What the prompt leaves out. Unset means unknown.
+   * </pre>
+   *
+   * <code>.plgrpc.v1.OmittedItems omitted = 9;</code>
+   * @return Whether the omitted field is set.
+   */
+  @java.lang.Override
+  public boolean hasOmitted() {
+    return ((bitField0_ & 0x00000004) != 0);
+  }
+  /**
+   * <pre>
+   * What the prompt leaves out. Unset means unknown.
+   * </pre>
+   *
+   * <code>.plgrpc.v1.OmittedItems omitted = 9;</code>
+   * @return The omitted.
+   */
+  @java.lang.Override
+  public io.github.protolink_grpc.v1.OmittedItems getOmitted() {
+    return omitted_ == null ? io.github.protolink_grpc.v1.OmittedItems.getDefaultInstance() : omitted_;
+  }
+  /**
+   * <pre>
+   * What the prompt leaves out. Unset means unknown.
+   * </pre>
+   *
+   * <code>.plgrpc.v1.OmittedItems omitted = 9;</code>
+   */
+  @java.lang.Override
+  public io.github.protolink_grpc.v1.OmittedItemsOrBuilder getOmittedOrBuilder() {
+    return omitted_ == null ? io.github.protolink_grpc.v1.OmittedItems.getDefaultInstance() : omitted_;
+  }
+
   private byte memoizedIsInitialized = -1;
   @java.lang.Override
   public final boolean isInitialized() {
@@ -337,6 +413,12 @@ private static final long serialVersionUID = 0L;
     }
     for (int i = 0; i < gaps_.size(); i++) {
       output.writeMessage(7, gaps_.get(i));
+    }
+    if (((bitField0_ & 0x00000002) != 0)) {
+      output.writeMessage(8, getOffered());
+    }
+    if (((bitField0_ & 0x00000004) != 0)) {
+      output.writeMessage(9, getOmitted());
     }
     getUnknownFields().writeTo(output);
   }
@@ -374,6 +456,14 @@ private static final long serialVersionUID = 0L;
       size += com.google.protobuf.CodedOutputStream
         .computeMessageSize(7, gaps_.get(i));
     }
+    if (((bitField0_ & 0x00000002) != 0)) {
+      size += com.google.protobuf.CodedOutputStream
+        .computeMessageSize(8, getOffered());
+    }
+    if (((bitField0_ & 0x00000004) != 0)) {
+      size += com.google.protobuf.CodedOutputStream
+        .computeMessageSize(9, getOmitted());
+    }
     size += getUnknownFields().getSerializedSize();
     memoizedSize = size;
     return size;
@@ -406,6 +496,16 @@ private static final long serialVersionUID = 0L;
         .equals(other.getCompactionsList())) return false;
     if (!getGapsList()
         .equals(other.getGapsList())) return false;
+    if (hasOffered() != other.hasOffered()) return false;
+    if (hasOffered()) {
+      if (!getOffered()
+          .equals(other.getOffered())) return false;
+    }
+    if (hasOmitted() != other.hasOmitted()) return false;
+    if (hasOmitted()) {
+      if (!getOmitted()
+          .equals(other.getOmitted())) return false;
+    }
     if (!getUnknownFields().equals(other.getUnknownFields())) return false;
     return true;
   }
@@ -438,6 +538,14 @@ private static final long serialVersionUID = 0L;
     if (getGapsCount() > 0) {
       hash = (37 * hash) + GAPS_FIELD_NUMBER;
       hash = (53 * hash) + getGapsList().hashCode();
+    }
+    if (hasOffered()) {
+      hash = (37 * hash) + OFFERED_FIELD_NUMBER;
+      hash = (53 * hash) + getOffered().hashCode();
+    }
+    if (hasOmitted()) {
+      hash = (37 * hash) + OMITTED_FIELD_NUMBER;
+      hash = (53 * hash) + getOmitted().hashCode();
     }
     hash = (29 * hash) + getUnknownFields().hashCode();
     memoizedHashCode = hash;
@@ -576,6 +684,8 @@ private static final long serialVersionUID = 0L;
         internalGetManifestFieldBuilder();
         internalGetCompactionsFieldBuilder();
         internalGetGapsFieldBuilder();
+        internalGetOfferedFieldBuilder();
+        internalGetOmittedFieldBuilder();
       }
     }
     @java.lang.Override
@@ -605,6 +715,16 @@ private static final long serialVersionUID = 0L;
         gapsBuilder_.clear();
       }
       bitField0_ = (bitField0_ & ~0x00000040);
+      offered_ = null;
+      if (offeredBuilder_ != null) {
+        offeredBuilder_.dispose();
+        offeredBuilder_ = null;
+      }
+      omitted_ = null;
+      if (omittedBuilder_ != null) {
+        omittedBuilder_.dispose();
+        omittedBuilder_ = null;
+      }
       return this;
     }
 
@@ -678,6 +798,18 @@ private static final long serialVersionUID = 0L;
       }
       if (((from_bitField0_ & 0x00000010) != 0)) {
         result.step_ = step_;
+      }
+      if (((from_bitField0_ & 0x00000080) != 0)) {
+        result.offered_ = offeredBuilder_ == null
+            ? offered_
+            : offeredBuilder_.build();
+        to_bitField0_ |= 0x00000002;
+      }
+      if (((from_bitField0_ & 0x00000100) != 0)) {
+        result.omitted_ = omittedBuilder_ == null
+            ? omitted_
+            : omittedBuilder_.build();
+        to_bitField0_ |= 0x00000004;
       }
       result.bitField0_ |= to_bitField0_;
     }
@@ -763,6 +895,12 @@ private static final long serialVersionUID = 0L;
           }
         }
       }
+      if (other.hasOffered()) {
+        mergeOffered(other.getOffered());
+      }
+      if (other.hasOmitted()) {
+        mergeOmitted(other.getOmitted());
+      }
       this.mergeUnknownFields(other.getUnknownFields());
       onChanged();
       return this;
@@ -842,6 +980,20 @@ private static final long serialVersionUID = 0L;
               }
               break;
             } // case 58
+            case 66: {
+              input.readMessage(
+                  internalGetOfferedFieldBuilder().getBuilder(),
+                  extensionRegistry);
+              bitField0_ |= 0x00000080;
+              break;
+            } // case 66
+            case 74: {
+              input.readMessage(
+                  internalGetOmittedFieldBuilder().getBuilder(),
+                  extensionRegistry);
+              bitField0_ |= 0x00000100;
+              break;
+            } // case 74
             default: {
               if (!super.parseUnknownField(input, extensionRegistry, tag)) {
                 done = true; // was an endgroup tag
@@ -1862,6 +2014,320 @@ private static final long serialVersionUID = 0L;
         gaps_ = null;
       }
       return gapsBuilder_;
+    }
+
+    private io.github.protolink_grpc.v1.OfferedTools offered_;
+    private com.google.protobuf.SingleFieldBuilder<
+        io.github.protolink_grpc.v1.OfferedTools, io.github.protolink_grpc.v1.OfferedTools.Builder, io.github.protolink_grpc.v1.OfferedToolsOrBuilder> offeredBuilder_;
+    /**
+     * <pre>
+     * The tools that were offered to the model. Unset means unknown.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.OfferedTools offered = 8;</code>
+     * @return Whether the offered field is set.
+     */
+    public boolean hasOffered() {
+      return ((bitField0_ & 0x00000080) != 0);
+    }
+    /**
+     * <pre>
+     * The tools that were offered to the model. Unset means unknown.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.OfferedTools offered = 8;</code>
+     * @return The offered.
+     */
+    public io.github.protolink_grpc.v1.OfferedTools getOffered() {
+      if (offeredBuilder_ == null) {
+        return offered_ == null ? io.github.protolink_grpc.v1.OfferedTools.getDefaultInstance() : offered_;
+      } else {
+        return offeredBuilder_.getMessage();
+      }
+    }
+    /**
+     * <pre>
+     * The tools that were offered to the model. Unset means unknown.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.OfferedTools offered = 8;</code>
+     */
+    public Builder setOffered(io.github.protolink_grpc.v1.OfferedTools value) {
+      if (offeredBuilder_ == null) {
+        if (value == null) {
+          throw new NullPointerException();
+        }
+        offered_ = value;
+      } else {
+        offeredBuilder_.setMessage(value);
+      }
+      bitField0_ |= 0x00000080;
+      onChanged();
+      return this;
+    }
+    /**
+     * <pre>
+     * The tools that were offered to the model. Unset means unknown.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.OfferedTools offered = 8;</code>
+     */
+    public Builder setOffered(
+        io.github.protolink_grpc.v1.OfferedTools.Builder builderForValue) {
+      if (offeredBuilder_ == null) {
+        offered_ = builderForValue.build();
+      } else {
+        offeredBuilder_.setMessage(builderForValue.build());
+      }
+      bitField0_ |= 0x00000080;
+      onChanged();
+      return this;
+    }
+    /**
+     * <pre>
+     * The tools that were offered to the model. Unset means unknown.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.OfferedTools offered = 8;</code>
+     */
+    public Builder mergeOffered(io.github.protolink_grpc.v1.OfferedTools value) {
+      if (offeredBuilder_ == null) {
+        if (((bitField0_ & 0x00000080) != 0) &&
+          offered_ != null &&
+          offered_ != io.github.protolink_grpc.v1.OfferedTools.getDefaultInstance()) {
+          getOfferedBuilder().mergeFrom(value);
+        } else {
+          offered_ = value;
+        }
+      } else {
+        offeredBuilder_.mergeFrom(value);
+      }
+      if (offered_ != null) {
+        bitField0_ |= 0x00000080;
+        onChanged();
+      }
+      return this;
+    }
+    /**
+     * <pre>
+     * The tools that were offered to the model. Unset means unknown.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.OfferedTools offered = 8;</code>
+     */
+    public Builder clearOffered() {
+      bitField0_ = (bitField0_ & ~0x00000080);
+      offered_ = null;
+      if (offeredBuilder_ != null) {
+        offeredBuilder_.dispose();
+        offeredBuilder_ = null;
+      }
+      onChanged();
+      return this;
+    }
+    /**
+     * <pre>
+     * The tools that were offered to the model. Unset means unknown.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.OfferedTools offered = 8;</code>
+     */
+    public io.github.protolink_grpc.v1.OfferedTools.Builder getOfferedBuilder() {
+      bitField0_ |= 0x00000080;
+      onChanged();
+      return internalGetOfferedFieldBuilder().getBuilder();
+    }
+    /**
+     * <pre>
+     * The tools that were offered to the model. Unset means unknown.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.OfferedTools offered = 8;</code>
+     */
+    public io.github.protolink_grpc.v1.OfferedToolsOrBuilder getOfferedOrBuilder() {
+      if (offeredBuilder_ != null) {
+        return offeredBuilder_.getMessageOrBuilder();
+      } else {
+        return offered_ == null ?
+            io.github.protolink_grpc.v1.OfferedTools.getDefaultInstance() : offered_;
+      }
+    }
+    /**
+     * <pre>
+     * The tools that were offered to the model. Unset means unknown.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.OfferedTools offered = 8;</code>
+     */
+    private com.google.protobuf.SingleFieldBuilder<
+        io.github.protolink_grpc.v1.OfferedTools, io.github.protolink_grpc.v1.OfferedTools.Builder, io.github.protolink_grpc.v1.OfferedToolsOrBuilder> 
+        internalGetOfferedFieldBuilder() {
+      if (offeredBuilder_ == null) {
+        offeredBuilder_ = new com.google.protobuf.SingleFieldBuilder<
+            io.github.protolink_grpc.v1.OfferedTools, io.github.protolink_grpc.v1.OfferedTools.Builder, io.github.protolink_grpc.v1.OfferedToolsOrBuilder>(
+                getOffered(),
+                getParentForChildren(),
+                isClean());
+        offered_ = null;
+      }
+      return offeredBuilder_;
+    }
+
+    private io.github.protolink_grpc.v1.OmittedItems omitted_;
+    private com.google.protobuf.SingleFieldBuilder<
+        io.github.protolink_grpc.v1.OmittedItems, io.github.protolink_grpc.v1.OmittedItems.Builder, io.github.protolink_grpc.v1.OmittedItemsOrBuilder> omittedBuilder_;
+    /**
+     * <pre>
+     * What the prompt leaves out. Unset means unknown.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.OmittedItems omitted = 9;</code>
+     * @return Whether the omitted field is set.
+     */
+    public boolean hasOmitted() {
+      return ((bitField0_ & 0x00000100) != 0);
+    }
+    /**
+     * <pre>
+     * What the prompt leaves out. Unset means unknown.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.OmittedItems omitted = 9;</code>
+     * @return The omitted.
+     */
+    public io.github.protolink_grpc.v1.OmittedItems getOmitted() {
+      if (omittedBuilder_ == null) {
+        return omitted_ == null ? io.github.protolink_grpc.v1.OmittedItems.getDefaultInstance() : omitted_;
+      } else {
+        return omittedBuilder_.getMessage();
+      }
+    }
+    /**
+     * <pre>
+     * What the prompt leaves out. Unset means unknown.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.OmittedItems omitted = 9;</code>
+     */
+    public Builder setOmitted(io.github.protolink_grpc.v1.OmittedItems value) {
+      if (omittedBuilder_ == null) {
+        if (value == null) {
+          throw new NullPointerException();
+        }
+        omitted_ = value;
+      } else {
+        omittedBuilder_.setMessage(value);
+      }
+      bitField0_ |= 0x00000100;
+      onChanged();
+      return this;
+    }
+    /**
+     * <pre>
+     * What the prompt leaves out. Unset means unknown.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.OmittedItems omitted = 9;</code>
+     */
+    public Builder setOmitted(
+        io.github.protolink_grpc.v1.OmittedItems.Builder builderForValue) {
+      if (omittedBuilder_ == null) {
+        omitted_ = builderForValue.build();
+      } else {
+        omittedBuilder_.setMessage(builderForValue.build());
+      }
+      bitField0_ |= 0x00000100;
+      onChanged();
+      return this;
+    }
+    /**
+     * <pre>
+     * What the prompt leaves out. Unset means unknown.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.OmittedItems omitted = 9;</code>
+     */
+    public Builder mergeOmitted(io.github.protolink_grpc.v1.OmittedItems value) {
+      if (omittedBuilder_ == null) {
+        if (((bitField0_ & 0x00000100) != 0) &&
+          omitted_ != null &&
+          omitted_ != io.github.protolink_grpc.v1.OmittedItems.getDefaultInstance()) {
+          getOmittedBuilder().mergeFrom(value);
+        } else {
+          omitted_ = value;
+        }
+      } else {
+        omittedBuilder_.mergeFrom(value);
+      }
+      if (omitted_ != null) {
+        bitField0_ |= 0x00000100;
+        onChanged();
+      }
+      return this;
+    }
+    /**
+     * <pre>
+     * What the prompt leaves out. Unset means unknown.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.OmittedItems omitted = 9;</code>
+     */
+    public Builder clearOmitted() {
+      bitField0_ = (bitField0_ & ~0x00000100);
+      omitted_ = null;
+      if (omittedBuilder_ != null) {
+        omittedBuilder_.dispose();
+        omittedBuilder_ = null;
+      }
+      onChanged();
+      return this;
+    }
+    /**
+     * <pre>
+     * What the prompt leaves out. Unset means unknown.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.OmittedItems omitted = 9;</code>
+     */
+    public io.github.protolink_grpc.v1.OmittedItems.Builder getOmittedBuilder() {
+      bitField0_ |= 0x00000100;
+      onChanged();
+      return internalGetOmittedFieldBuilder().getBuilder();
+    }
+    /**
+     * <pre>
+     * What the prompt leaves out. Unset means unknown.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.OmittedItems omitted = 9;</code>
+     */
+    public io.github.protolink_grpc.v1.OmittedItemsOrBuilder getOmittedOrBuilder() {
+      if (omittedBuilder_ != null) {
+        return omittedBuilder_.getMessageOrBuilder();
+      } else {
+        return omitted_ == null ?
+            io.github.protolink_grpc.v1.OmittedItems.getDefaultInstance() : omitted_;
+      }
+    }
+    /**
+     * <pre>
+     * What the prompt leaves out. Unset means unknown.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.OmittedItems omitted = 9;</code>
+     */
+    private com.google.protobuf.SingleFieldBuilder<
+        io.github.protolink_grpc.v1.OmittedItems, io.github.protolink_grpc.v1.OmittedItems.Builder, io.github.protolink_grpc.v1.OmittedItemsOrBuilder> 
+        internalGetOmittedFieldBuilder() {
+      if (omittedBuilder_ == null) {
+        omittedBuilder_ = new com.google.protobuf.SingleFieldBuilder<
+            io.github.protolink_grpc.v1.OmittedItems, io.github.protolink_grpc.v1.OmittedItems.Builder, io.github.protolink_grpc.v1.OmittedItemsOrBuilder>(
+                getOmitted(),
+                getParentForChildren(),
+                isClean());
+        omitted_ = null;
+      }
+      return omittedBuilder_;
     }
 
     // @@protoc_insertion_point(builder_scope:plgrpc.v1.ContextBoundarySnapshot)

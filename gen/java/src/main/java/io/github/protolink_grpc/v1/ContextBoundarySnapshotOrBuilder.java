@@ -174,4 +174,58 @@ public interface ContextBoundarySnapshotOrBuilder extends
    */
   io.github.protolink_grpc.v1.GapOrBuilder getGapsOrBuilder(
       int index);
+
+  /**
+   * <pre>
+   * The tools that were offered to the model. Unset means unknown.
+   * </pre>
+   *
+   * <code>.plgrpc.v1.OfferedTools offered = 8;</code>
+   * @return Whether the offered field is set.
+   */
+  boolean hasOffered();
+  /**
+   * <pre>
+   * The tools that were offered to the model. Unset means unknown.
+   * </pre>
+   *
+   * <code>.plgrpc.v1.OfferedTools offered = 8;</code>
+   * @return The offered.
+   */
+  io.github.protolink_grpc.v1.OfferedTools getOffered();
+  /**
+   * <pre>
+   * The tools that were offered to the model. Unset means unknown.
+   * </pre>
+   *
+   * <code>.plgrpc.v1.OfferedTools offered = 8;</code>
+   */
+  io.github.protolink_grpc.v1.OfferedToolsOrBuilder getOfferedOrBuilder();
+
+  /**
+   * <pre>
+   * What the prompt leaves out. Unset means unknown.
+   * </pre>
+   *
+   * <code>.plgrpc.v1.OmittedItems omitted = 9;</code>
+   * @return Whether the omitted field is set.
+   */
+  boolean hasOmitted();
+  /**
+   * <pre>
+   * What the prompt leaves out. Unset means unknown.
+   * </pre>
+   *
+   * <code>.plgrpc.v1.OmittedItems omitted = 9;</code>
+   * @return The omitted.
+   */
+  io.github.protolink_grpc.v1.OmittedItems getOmitted();
+  /**
+   * <pre>
+   * What the prompt leaves out. Unset means unknown.
+   * </pre>
+   *
+   * <code>.plgrpc.v1.OmittedItems omitted = 9;</code>
+   */
+  io.github.protolink_grpc.v1.OmittedItemsOrBuilder getOmittedOrBuilder();
 }

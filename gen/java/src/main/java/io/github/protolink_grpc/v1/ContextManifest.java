@@ -39,7 +39,6 @@ private static final long serialVersionUID = 0L;
     model_ = "";
     contextItems_ = java.util.Collections.emptyList();
     metadataJson_ = "";
-    omitted16_ = java.util.Collections.emptyList();
   }
 
   public static final com.google.protobuf.Descriptors.Descriptor
@@ -554,86 +553,6 @@ private static final long serialVersionUID = 0L;
     return createTime_ == null ? com.google.protobuf.Timestamp.getDefaultInstance() : createTime_;
   }
 
-  public static final int OMITTED_FIELD_NUMBER = 16;
-  @SuppressWarnings("serial")
-  private java.util.List<io.github.protolink_grpc.v1.OmittedContext> omitted16_;
-  // An alternative name is used for field "omitted" because:
-  //     both repeated field "omitted" and singular field "omitted_count" generate the method "getOmittedCount()"
-  /**
-   * <pre>
-   * What the prompt leaves out, oldest first, at most 100. Set by the server.
-   * </pre>
-   *
-   * <code>repeated .plgrpc.v1.OmittedContext omitted = 16;</code>
-   */
-  @java.lang.Override
-  public java.util.List<io.github.protolink_grpc.v1.OmittedContext> getOmitted16List() {
-    return omitted16_;
-  }
-  /**
-   * <pre>
-   * What the prompt leaves out, oldest first, at most 100. Set by the server.
-   * </pre>
-   *
-   * <code>repeated .plgrpc.v1.OmittedContext omitted = 16;</code>
-   */
-  @java.lang.Override
-  public java.util.List<? extends io.github.protolink_grpc.v1.OmittedContextOrBuilder> 
-      getOmitted16OrBuilderList() {
-    return omitted16_;
-  }
-  /**
-   * <pre>
-   * What the prompt leaves out, oldest first, at most 100. Set by the server.
-   * </pre>
-   *
-   * <code>repeated .plgrpc.v1.OmittedContext omitted = 16;</code>
-   */
-  @java.lang.Override
-  public int getOmitted16Count() {
-    return omitted16_.size();
-  }
-  /**
-   * <pre>
-   * What the prompt leaves out, oldest first, at most 100. Set by the server.
-   * </pre>
-   *
-   * <code>repeated .plgrpc.v1.OmittedContext omitted = 16;</code>
-   */
-  @java.lang.Override
-  public io.github.protolink_grpc.v1.OmittedContext getOmitted16(int index) {
-    return omitted16_.get(index);
-  }
-  /**
-   * <pre>
-   * What the prompt leaves out, oldest first, at most 100. Set by the server.
-   * </pre>
-   *
-   * <code>repeated .plgrpc.v1.OmittedContext omitted = 16;</code>
-   */
-  @java.lang.Override
-  public io.github.protolink_grpc.v1.OmittedContextOrBuilder getOmitted16OrBuilder(
-      int index) {
-    return omitted16_.get(index);
-  }
-
-  public static final int OMITTED_COUNT_FIELD_NUMBER = 17;
-  private int omittedCount17_ = 0;
-  // An alternative name is used for field "omitted_count" because:
-  //     both repeated field "omitted" and singular field "omitted_count" generate the method "getOmittedCount()"
-  /**
-   * <pre>
-   * Number of all things that the prompt leaves out. Set by the server.
-   * </pre>
-   *
-   * <code>int32 omitted_count = 17;</code>
-   * @return The omittedCount.
-   */
-  @java.lang.Override
-  public int getOmittedCount17() {
-    return omittedCount17_;
-  }
-
   private byte memoizedIsInitialized = -1;
   @java.lang.Override
   public final boolean isInitialized() {
@@ -692,12 +611,6 @@ private static final long serialVersionUID = 0L;
     }
     if (((bitField0_ & 0x00000002) != 0)) {
       output.writeMessage(15, getCreateTime());
-    }
-    for (int i = 0; i < omitted16_.size(); i++) {
-      output.writeMessage(16, omitted16_.get(i));
-    }
-    if (omittedCount17_ != 0) {
-      output.writeInt32(17, omittedCount17_);
     }
     getUnknownFields().writeTo(output);
   }
@@ -762,14 +675,6 @@ private static final long serialVersionUID = 0L;
       size += com.google.protobuf.CodedOutputStream
         .computeMessageSize(15, getCreateTime());
     }
-    for (int i = 0; i < omitted16_.size(); i++) {
-      size += com.google.protobuf.CodedOutputStream
-        .computeMessageSize(16, omitted16_.get(i));
-    }
-    if (omittedCount17_ != 0) {
-      size += com.google.protobuf.CodedOutputStream
-        .computeInt32Size(17, omittedCount17_);
-    }
     size += getUnknownFields().getSerializedSize();
     memoizedSize = size;
     return size;
@@ -821,10 +726,6 @@ private static final long serialVersionUID = 0L;
       if (!getCreateTime()
           .equals(other.getCreateTime())) return false;
     }
-    if (!getOmitted16List()
-        .equals(other.getOmitted16List())) return false;
-    if (getOmittedCount17()
-        != other.getOmittedCount17()) return false;
     if (!getUnknownFields().equals(other.getUnknownFields())) return false;
     return true;
   }
@@ -879,12 +780,6 @@ private static final long serialVersionUID = 0L;
       hash = (37 * hash) + CREATE_TIME_FIELD_NUMBER;
       hash = (53 * hash) + getCreateTime().hashCode();
     }
-    if (getOmitted16Count() > 0) {
-      hash = (37 * hash) + OMITTED_FIELD_NUMBER;
-      hash = (53 * hash) + getOmitted16List().hashCode();
-    }
-    hash = (37 * hash) + OMITTED_COUNT_FIELD_NUMBER;
-    hash = (53 * hash) + getOmittedCount17();
     hash = (29 * hash) + getUnknownFields().hashCode();
     memoizedHashCode = hash;
     return hash;
@@ -1021,7 +916,6 @@ private static final long serialVersionUID = 0L;
               .alwaysUseFieldBuilders) {
         internalGetContextItemsFieldBuilder();
         internalGetCreateTimeFieldBuilder();
-        internalGetOmitted16FieldBuilder();
       }
     }
     @java.lang.Override
@@ -1053,14 +947,6 @@ private static final long serialVersionUID = 0L;
         createTimeBuilder_.dispose();
         createTimeBuilder_ = null;
       }
-      if (omitted16Builder_ == null) {
-        omitted16_ = java.util.Collections.emptyList();
-      } else {
-        omitted16_ = null;
-        omitted16Builder_.clear();
-      }
-      bitField0_ = (bitField0_ & ~0x00008000);
-      omittedCount17_ = 0;
       return this;
     }
 
@@ -1102,15 +988,6 @@ private static final long serialVersionUID = 0L;
         result.contextItems_ = contextItems_;
       } else {
         result.contextItems_ = contextItemsBuilder_.build();
-      }
-      if (omitted16Builder_ == null) {
-        if (((bitField0_ & 0x00008000) != 0)) {
-          omitted16_ = java.util.Collections.unmodifiableList(omitted16_);
-          bitField0_ = (bitField0_ & ~0x00008000);
-        }
-        result.omitted16_ = omitted16_;
-      } else {
-        result.omitted16_ = omitted16Builder_.build();
       }
     }
 
@@ -1162,9 +1039,6 @@ private static final long serialVersionUID = 0L;
             ? createTime_
             : createTimeBuilder_.build();
         to_bitField0_ |= 0x00000002;
-      }
-      if (((from_bitField0_ & 0x00010000) != 0)) {
-        result.omittedCount17_ = omittedCount17_;
       }
       result.bitField0_ |= to_bitField0_;
     }
@@ -1260,35 +1134,6 @@ private static final long serialVersionUID = 0L;
       }
       if (other.hasCreateTime()) {
         mergeCreateTime(other.getCreateTime());
-      }
-      if (omitted16Builder_ == null) {
-        if (!other.omitted16_.isEmpty()) {
-          if (omitted16_.isEmpty()) {
-            omitted16_ = other.omitted16_;
-            bitField0_ = (bitField0_ & ~0x00008000);
-          } else {
-            ensureOmitted16IsMutable();
-            omitted16_.addAll(other.omitted16_);
-          }
-          onChanged();
-        }
-      } else {
-        if (!other.omitted16_.isEmpty()) {
-          if (omitted16Builder_.isEmpty()) {
-            omitted16Builder_.dispose();
-            omitted16Builder_ = null;
-            omitted16_ = other.omitted16_;
-            bitField0_ = (bitField0_ & ~0x00008000);
-            omitted16Builder_ = 
-              com.google.protobuf.GeneratedMessage.alwaysUseFieldBuilders ?
-                 internalGetOmitted16FieldBuilder() : null;
-          } else {
-            omitted16Builder_.addAllMessages(other.omitted16_);
-          }
-        }
-      }
-      if (other.getOmittedCount17() != 0) {
-        setOmittedCount17(other.getOmittedCount17());
       }
       this.mergeUnknownFields(other.getUnknownFields());
       onChanged();
@@ -1401,24 +1246,6 @@ private static final long serialVersionUID = 0L;
               bitField0_ |= 0x00004000;
               break;
             } // case 122
-            case 130: {
-              io.github.protolink_grpc.v1.OmittedContext m =
-                  input.readMessage(
-                      io.github.protolink_grpc.v1.OmittedContext.parser(),
-                      extensionRegistry);
-              if (omitted16Builder_ == null) {
-                ensureOmitted16IsMutable();
-                omitted16_.add(m);
-              } else {
-                omitted16Builder_.addMessage(m);
-              }
-              break;
-            } // case 130
-            case 136: {
-              omittedCount17_ = input.readInt32();
-              bitField0_ |= 0x00010000;
-              break;
-            } // case 136
             default: {
               if (!super.parseUnknownField(input, extensionRegistry, tag)) {
                 done = true; // was an endgroup tag
@@ -2775,362 +2602,6 @@ private static final long serialVersionUID = 0L;
         createTime_ = null;
       }
       return createTimeBuilder_;
-    }
-
-    private java.util.List<io.github.protolink_grpc.v1.OmittedContext> omitted16_ =
-      java.util.Collections.emptyList();
-    private void ensureOmitted16IsMutable() {
-      if (!((bitField0_ & 0x00008000) != 0)) {
-        omitted16_ = new java.util.ArrayList<io.github.protolink_grpc.v1.OmittedContext>(omitted16_);
-        bitField0_ |= 0x00008000;
-       }
-    }
-
-    private com.google.protobuf.RepeatedFieldBuilder<
-        io.github.protolink_grpc.v1.OmittedContext, io.github.protolink_grpc.v1.OmittedContext.Builder, io.github.protolink_grpc.v1.OmittedContextOrBuilder> omitted16Builder_;
-
-    /**
-     * <pre>
-     * What the prompt leaves out, oldest first, at most 100. Set by the server.
-     * </pre>
-     *
-     * <code>repeated .plgrpc.v1.OmittedContext omitted = 16;</code>
-     */
-    public java.util.List<io.github.protolink_grpc.v1.OmittedContext> getOmitted16List() {
-      if (omitted16Builder_ == null) {
-        return java.util.Collections.unmodifiableList(omitted16_);
-      } else {
-        return omitted16Builder_.getMessageList();
-      }
-    }
-    /**
-     * <pre>
-     * What the prompt leaves out, oldest first, at most 100. Set by the server.
-     * </pre>
-     *
-     * <code>repeated .plgrpc.v1.OmittedContext omitted = 16;</code>
-     */
-    public int getOmitted16Count() {
-      if (omitted16Builder_ == null) {
-        return omitted16_.size();
-      } else {
-        return omitted16Builder_.getCount();
-      }
-    }
-    /**
-     * <pre>
-     * What the prompt leaves out, oldest first, at most 100. Set by the server.
-     * </pre>
-     *
-     * <code>repeated .plgrpc.v1.OmittedContext omitted = 16;</code>
-     */
-    public io.github.protolink_grpc.v1.OmittedContext getOmitted16(int index) {
-      if (omitted16Builder_ == null) {
-        return omitted16_.get(index);
-      } else {
-        return omitted16Builder_.getMessage(index);
-      }
-    }
-    /**
-     * <pre>
-     * What the prompt leaves out, oldest first, at most 100. Set by the server.
-     * </pre>
-     *
-     * <code>repeated .plgrpc.v1.OmittedContext omitted = 16;</code>
-     */
-    public Builder setOmitted16(
-        int index, io.github.protolink_grpc.v1.OmittedContext value) {
-      if (omitted16Builder_ == null) {
-        if (value == null) {
-          throw new NullPointerException();
-        }
-        ensureOmitted16IsMutable();
-        omitted16_.set(index, value);
-        onChanged();
-      } else {
-        omitted16Builder_.setMessage(index, value);
-      }
-      return this;
-    }
-    /**
-     * <pre>
-     * What the prompt leaves out, oldest first, at most 100. Set by the server.
-     * </pre>
-     *
-     * <code>repeated .plgrpc.v1.OmittedContext omitted = 16;</code>
-     */
-    public Builder setOmitted16(
-        int index, io.github.protolink_grpc.v1.OmittedContext.Builder builderForValue) {
-      if (omitted16Builder_ == null) {
-        ensureOmitted16IsMutable();
-        omitted16_.set(index, builderForValue.build());
-        onChanged();
-      } else {
-        omitted16Builder_.setMessage(index, builderForValue.build());
-      }
-      return this;
-    }
-    /**
-     * <pre>
-     * What the prompt leaves out, oldest first, at most 100. Set by the server.
-     * </pre>
-     *
-     * <code>repeated .plgrpc.v1.OmittedContext omitted = 16;</code>
-     */
-    public Builder addOmitted16(io.github.protolink_grpc.v1.OmittedContext value) {
-      if (omitted16Builder_ == null) {
-        if (value == null) {
-          throw new NullPointerException();
-        }
-        ensureOmitted16IsMutable();
-        omitted16_.add(value);
-        onChanged();
-      } else {
-        omitted16Builder_.addMessage(value);
-      }
-      return this;
-    }
-    /**
-     * <pre>
-     * What the prompt leaves out, oldest first, at most 100. Set by the server.
-     * </pre>
-     *
-     * <code>repeated .plgrpc.v1.OmittedContext omitted = 16;</code>
-     */
-    public Builder addOmitted16(
-        int index, io.github.protolink_grpc.v1.OmittedContext value) {
-      if (omitted16Builder_ == null) {
-        if (value == null) {
-          throw new NullPointerException();
-        }
-        ensureOmitted16IsMutable();
-        omitted16_.add(index, value);
-        onChanged();
-      } else {
-        omitted16Builder_.addMessage(index, value);
-      }
-      return this;
-    }
-    /**
-     * <pre>
-     * What the prompt leaves out, oldest first, at most 100. Set by the server.
-     * </pre>
-     *
-     * <code>repeated .plgrpc.v1.OmittedContext omitted = 16;</code>
-     */
-    public Builder addOmitted16(
-        io.github.protolink_grpc.v1.OmittedContext.Builder builderForValue) {
-      if (omitted16Builder_ == null) {
-        ensureOmitted16IsMutable();
-        omitted16_.add(builderForValue.build());
-        onChanged();
-      } else {
-        omitted16Builder_.addMessage(builderForValue.build());
-      }
-      return this;
-    }
-    /**
-     * <pre>
-     * What the prompt leaves out, oldest first, at most 100. Set by the server.
-     * </pre>
-     *
-     * <code>repeated .plgrpc.v1.OmittedContext omitted = 16;</code>
-     */
-    public Builder addOmitted16(
-        int index, io.github.protolink_grpc.v1.OmittedContext.Builder builderForValue) {
-      if (omitted16Builder_ == null) {
-        ensureOmitted16IsMutable();
-        omitted16_.add(index, builderForValue.build());
-        onChanged();
-      } else {
-        omitted16Builder_.addMessage(index, builderForValue.build());
-      }
-      return this;
-    }
-    /**
-     * <pre>
-     * What the prompt leaves out, oldest first, at most 100. Set by the server.
-     * </pre>
-     *
-     * <code>repeated .plgrpc.v1.OmittedContext omitted = 16;</code>
-     */
-    public Builder addAllOmitted16(
-        java.lang.Iterable<? extends io.github.protolink_grpc.v1.OmittedContext> values) {
-      if (omitted16Builder_ == null) {
-        ensureOmitted16IsMutable();
-        com.google.protobuf.AbstractMessageLite.Builder.addAll(
-            values, omitted16_);
-        onChanged();
-      } else {
-        omitted16Builder_.addAllMessages(values);
-      }
-      return this;
-    }
-    /**
-     * <pre>
-     * What the prompt leaves out, oldest first, at most 100. Set by the server.
-     * </pre>
-     *
-     * <code>repeated .plgrpc.v1.OmittedContext omitted = 16;</code>
-     */
-    public Builder clearOmitted16() {
-      if (omitted16Builder_ == null) {
-        omitted16_ = java.util.Collections.emptyList();
-        bitField0_ = (bitField0_ & ~0x00008000);
-        onChanged();
-      } else {
-        omitted16Builder_.clear();
-      }
-      return this;
-    }
-    /**
-     * <pre>
-     * What the prompt leaves out, oldest first, at most 100. Set by the server.
-     * </pre>
-     *
-     * <code>repeated .plgrpc.v1.OmittedContext omitted = 16;</code>
-     */
-    public Builder removeOmitted16(int index) {
-      if (omitted16Builder_ == null) {
-        ensureOmitted16IsMutable();
-        omitted16_.remove(index);
-        onChanged();
-      } else {
-        omitted16Builder_.remove(index);
-      }
-      return this;
-    }
-    /**
-     * <pre>
-     * What the prompt leaves out, oldest first, at most 100. Set by the server.
-     * </pre>
-     *
-     * <code>repeated .plgrpc.v1.OmittedContext omitted = 16;</code>
-     */
-    public io.github.protolink_grpc.v1.OmittedContext.Builder getOmitted16Builder(
-        int index) {
-      return internalGetOmitted16FieldBuilder().getBuilder(index);
-    }
-    /**
-     * <pre>
-     * What the prompt leaves out, oldest first, at most 100. Set by the server.
-     * </pre>
-     *
-     * <code>repeated .plgrpc.v1.OmittedContext omitted = 16;</code>
-     */
-    public io.github.protolink_grpc.v1.OmittedContextOrBuilder getOmitted16OrBuilder(
-        int index) {
-      if (omitted16Builder_ == null) {
-        return omitted16_.get(index);  } else {
-        return omitted16Builder_.getMessageOrBuilder(index);
-      }
-    }
-    /**
-     * <pre>
-     * What the prompt leaves out, oldest first, at most 100. Set by the server.
-     * </pre>
-     *
-     * <code>repeated .plgrpc.v1.OmittedContext omitted = 16;</code>
-     */
-    public java.util.List<? extends io.github.protolink_grpc.v1.OmittedContextOrBuilder> 
-         getOmitted16OrBuilderList() {
-      if (omitted16Builder_ != null) {
-        return omitted16Builder_.getMessageOrBuilderList();
-      } else {
-        return java.util.Collections.unmodifiableList(omitted16_);
-      }
-    }
-    /**
-     * <pre>
-     * What the prompt leaves out, oldest first, at most 100. Set by the server.
-     * </pre>
-     *
-     * <code>repeated .plgrpc.v1.OmittedContext omitted = 16;</code>
-     */
-    public io.github.protolink_grpc.v1.OmittedContext.Builder addOmitted16Builder() {
-      return internalGetOmitted16FieldBuilder().addBuilder(
-          io.github.protolink_grpc.v1.OmittedContext.getDefaultInstance());
-    }
-    /**
-     * <pre>
-     * What the prompt leaves out, oldest first, at most 100. Set by the server.
-     * </pre>
-     *
-     * <code>repeated .plgrpc.v1.OmittedContext omitted = 16;</code>
-     */
-    public io.github.protolink_grpc.v1.OmittedContext.Builder addOmitted16Builder(
-        int index) {
-      return internalGetOmitted16FieldBuilder().addBuilder(
-          index, io.github.protolink_grpc.v1.OmittedContext.getDefaultInstance());
-    }
-    /**
-     * <pre>
-     * What the prompt leaves out, oldest first, at most 100. Set by the server.
-     * </pre>
-     *
-     * <code>repeated .plgrpc.v1.OmittedContext omitted = 16;</code>
-     */
-    public java.util.List<io.github.protolink_grpc.v1.OmittedContext.Builder> 
-         getOmitted16BuilderList() {
-      return internalGetOmitted16FieldBuilder().getBuilderList();
-    }
-    private com.google.protobuf.RepeatedFieldBuilder<
-        io.github.protolink_grpc.v1.OmittedContext, io.github.protolink_grpc.v1.OmittedContext.Builder, io.github.protolink_grpc.v1.OmittedContextOrBuilder> 
-        internalGetOmitted16FieldBuilder() {
-      if (omitted16Builder_ == null) {
-        omitted16Builder_ = new com.google.protobuf.RepeatedFieldBuilder<
-            io.github.protolink_grpc.v1.OmittedContext, io.github.protolink_grpc.v1.OmittedContext.Builder, io.github.protolink_grpc.v1.OmittedContextOrBuilder>(
-                omitted16_,
-                ((bitField0_ & 0x00008000) != 0),
-                getParentForChildren(),
-                isClean());
-        omitted16_ = null;
-      }
-      return omitted16Builder_;
-    }
-
-    private int omittedCount17_ ;
-    /**
-     * <pre>
-     * Number of all things that the prompt leaves out. Set by the server.
-     * </pre>
-     *
-     * <code>int32 omitted_count = 17;</code>
-     * @return The omittedCount.
-     */
-    @java.lang.Override
-    public int getOmittedCount17() {
-      return omittedCount17_;
-    }
-    /**
-     * <pre>
-     * Number of all things that the prompt leaves out. Set by the server.
-     * </pre>
-     *
-     * <code>int32 omitted_count = 17;</code>
-     * @param value The omittedCount to set.
-     * @return This builder for chaining.
-     */
-    public Builder setOmittedCount17(int value) {
-
-      omittedCount17_ = value;
-      bitField0_ |= 0x00010000;
-      onChanged();
-      return this;
-    }
-    /**
-     * <pre>
-     * Number of all things that the prompt leaves out. Set by the server.
-     * </pre>
-     *
-     * <code>int32 omitted_count = 17;</code>
-     * @return This builder for chaining.
-     */
-    public Builder clearOmittedCount17() {
-      bitField0_ = (bitField0_ & ~0x00010000);
-      omittedCount17_ = 0;
-      onChanged();
-      return this;
     }
 
     // @@protoc_insertion_point(builder_scope:plgrpc.v1.ContextManifest)

@@ -142,6 +142,47 @@ private static final long serialVersionUID = 0L;
     return offered_ == null ? io.github.protolink_grpc.v1.OfferedTools.getDefaultInstance() : offered_;
   }
 
+  public static final int OMITTED_FIELD_NUMBER = 4;
+  private io.github.protolink_grpc.v1.OmittedItems omitted_;
+  /**
+   * <pre>
+   * What the prompt leaves out. Set by the server. Unset means the same as in the last `context.prepared` of the same run that has it,
+   * or nothing.
+   * </pre>
+   *
+   * <code>.plgrpc.v1.OmittedItems omitted = 4;</code>
+   * @return Whether the omitted field is set.
+   */
+  @java.lang.Override
+  public boolean hasOmitted() {
+    return ((bitField0_ & 0x00000004) != 0);
+  }
+  /**
+   * <pre>
+   * What the prompt leaves out. Set by the server. Unset means the same as in the last `context.prepared` of the same run that has it,
+   * or nothing.
+   * </pre>
+   *
+   * <code>.plgrpc.v1.OmittedItems omitted = 4;</code>
+   * @return The omitted.
+   */
+  @java.lang.Override
+  public io.github.protolink_grpc.v1.OmittedItems getOmitted() {
+    return omitted_ == null ? io.github.protolink_grpc.v1.OmittedItems.getDefaultInstance() : omitted_;
+  }
+  /**
+   * <pre>
+   * What the prompt leaves out. Set by the server. Unset means the same as in the last `context.prepared` of the same run that has it,
+   * or nothing.
+   * </pre>
+   *
+   * <code>.plgrpc.v1.OmittedItems omitted = 4;</code>
+   */
+  @java.lang.Override
+  public io.github.protolink_grpc.v1.OmittedItemsOrBuilder getOmittedOrBuilder() {
+    return omitted_ == null ? io.github.protolink_grpc.v1.OmittedItems.getDefaultInstance() : omitted_;
+  }
+
   private byte memoizedIsInitialized = -1;
   @java.lang.Override
   public final boolean isInitialized() {
@@ -165,6 +206,9 @@ private static final long serialVersionUID = 0L;
     if (((bitField0_ & 0x00000002) != 0)) {
       output.writeMessage(3, getOffered());
     }
+    if (((bitField0_ & 0x00000004) != 0)) {
+      output.writeMessage(4, getOmitted());
+    }
     getUnknownFields().writeTo(output);
   }
 
@@ -185,6 +229,10 @@ private static final long serialVersionUID = 0L;
     if (((bitField0_ & 0x00000002) != 0)) {
       size += com.google.protobuf.CodedOutputStream
         .computeMessageSize(3, getOffered());
+    }
+    if (((bitField0_ & 0x00000004) != 0)) {
+      size += com.google.protobuf.CodedOutputStream
+        .computeMessageSize(4, getOmitted());
     }
     size += getUnknownFields().getSerializedSize();
     memoizedSize = size;
@@ -213,6 +261,11 @@ private static final long serialVersionUID = 0L;
       if (!getOffered()
           .equals(other.getOffered())) return false;
     }
+    if (hasOmitted() != other.hasOmitted()) return false;
+    if (hasOmitted()) {
+      if (!getOmitted()
+          .equals(other.getOmitted())) return false;
+    }
     if (!getUnknownFields().equals(other.getUnknownFields())) return false;
     return true;
   }
@@ -233,6 +286,10 @@ private static final long serialVersionUID = 0L;
     if (hasOffered()) {
       hash = (37 * hash) + OFFERED_FIELD_NUMBER;
       hash = (53 * hash) + getOffered().hashCode();
+    }
+    if (hasOmitted()) {
+      hash = (37 * hash) + OMITTED_FIELD_NUMBER;
+      hash = (53 * hash) + getOmitted().hashCode();
     }
     hash = (29 * hash) + getUnknownFields().hashCode();
     memoizedHashCode = hash;
@@ -370,6 +427,7 @@ private static final long serialVersionUID = 0L;
               .alwaysUseFieldBuilders) {
         internalGetManifestFieldBuilder();
         internalGetOfferedFieldBuilder();
+        internalGetOmittedFieldBuilder();
       }
     }
     @java.lang.Override
@@ -386,6 +444,11 @@ private static final long serialVersionUID = 0L;
       if (offeredBuilder_ != null) {
         offeredBuilder_.dispose();
         offeredBuilder_ = null;
+      }
+      omitted_ = null;
+      if (omittedBuilder_ != null) {
+        omittedBuilder_.dispose();
+        omittedBuilder_ = null;
       }
       return this;
     }
@@ -436,6 +499,12 @@ private static final long serialVersionUID = 0L;
             : offeredBuilder_.build();
         to_bitField0_ |= 0x00000002;
       }
+      if (((from_bitField0_ & 0x00000008) != 0)) {
+        result.omitted_ = omittedBuilder_ == null
+            ? omitted_
+            : omittedBuilder_.build();
+        to_bitField0_ |= 0x00000004;
+      }
       result.bitField0_ |= to_bitField0_;
     }
 
@@ -459,6 +528,9 @@ private static final long serialVersionUID = 0L;
       }
       if (other.hasOffered()) {
         mergeOffered(other.getOffered());
+      }
+      if (other.hasOmitted()) {
+        mergeOmitted(other.getOmitted());
       }
       this.mergeUnknownFields(other.getUnknownFields());
       onChanged();
@@ -505,6 +577,13 @@ private static final long serialVersionUID = 0L;
               bitField0_ |= 0x00000004;
               break;
             } // case 26
+            case 34: {
+              input.readMessage(
+                  internalGetOmittedFieldBuilder().getBuilder(),
+                  extensionRegistry);
+              bitField0_ |= 0x00000008;
+              break;
+            } // case 34
             default: {
               if (!super.parseUnknownField(input, extensionRegistry, tag)) {
                 done = true; // was an endgroup tag
@@ -887,6 +966,172 @@ private static final long serialVersionUID = 0L;
         offered_ = null;
       }
       return offeredBuilder_;
+    }
+
+    private io.github.protolink_grpc.v1.OmittedItems omitted_;
+    private com.google.protobuf.SingleFieldBuilder<
+        io.github.protolink_grpc.v1.OmittedItems, io.github.protolink_grpc.v1.OmittedItems.Builder, io.github.protolink_grpc.v1.OmittedItemsOrBuilder> omittedBuilder_;
+    /**
+     * <pre>
+     * What the prompt leaves out. Set by the server. Unset means the same as in the last `context.prepared` of the same run that has it,
+     * or nothing.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.OmittedItems omitted = 4;</code>
+     * @return Whether the omitted field is set.
+     */
+    public boolean hasOmitted() {
+      return ((bitField0_ & 0x00000008) != 0);
+    }
+    /**
+     * <pre>
+     * What the prompt leaves out. Set by the server. Unset means the same as in the last `context.prepared` of the same run that has it,
+     * or nothing.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.OmittedItems omitted = 4;</code>
+     * @return The omitted.
+     */
+    public io.github.protolink_grpc.v1.OmittedItems getOmitted() {
+      if (omittedBuilder_ == null) {
+        return omitted_ == null ? io.github.protolink_grpc.v1.OmittedItems.getDefaultInstance() : omitted_;
+      } else {
+        return omittedBuilder_.getMessage();
+      }
+    }
+    /**
+     * <pre>
+     * What the prompt leaves out. Set by the server. Unset means the same as in the last `context.prepared` of the same run that has it,
+     * or nothing.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.OmittedItems omitted = 4;</code>
+     */
+    public Builder setOmitted(io.github.protolink_grpc.v1.OmittedItems value) {
+      if (omittedBuilder_ == null) {
+        if (value == null) {
+          throw new NullPointerException();
+        }
+        omitted_ = value;
+      } else {
+        omittedBuilder_.setMessage(value);
+      }
+      bitField0_ |= 0x00000008;
+      onChanged();
+      return this;
+    }
+    /**
+     * <pre>
+     * What the prompt leaves out. Set by the server. Unset means the same as in the last `context.prepared` of the same run that has it,
+     * or nothing.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.OmittedItems omitted = 4;</code>
+     */
+    public Builder setOmitted(
+        io.github.protolink_grpc.v1.OmittedItems.Builder builderForValue) {
+      if (omittedBuilder_ == null) {
+        omitted_ = builderForValue.build();
+      } else {
+        omittedBuilder_.setMessage(builderForValue.build());
+      }
+      bitField0_ |= 0x00000008;
+      onChanged();
+      return this;
+    }
+    /**
+     * <pre>
+     * What the prompt leaves out. Set by the server. Unset means the same as in the last `context.prepared` of the same run that has it,
+     * or nothing.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.OmittedItems omitted = 4;</code>
+     */
+    public Builder mergeOmitted(io.github.protolink_grpc.v1.OmittedItems value) {
+      if (omittedBuilder_ == null) {
+        if (((bitField0_ & 0x00000008) != 0) &&
+          omitted_ != null &&
+          omitted_ != io.github.protolink_grpc.v1.OmittedItems.getDefaultInstance()) {
+          getOmittedBuilder().mergeFrom(value);
+        } else {
+          omitted_ = value;
+        }
+      } else {
+        omittedBuilder_.mergeFrom(value);
+      }
+      if (omitted_ != null) {
+        bitField0_ |= 0x00000008;
+        onChanged();
+      }
+      return this;
+    }
+    /**
+     * <pre>
+     * What the prompt leaves out. Set by the server. Unset means the same as in the last `context.prepared` of the same run that has it,
+     * or nothing.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.OmittedItems omitted = 4;</code>
+     */
+    public Builder clearOmitted() {
+      bitField0_ = (bitField0_ & ~0x00000008);
+      omitted_ = null;
+      if (omittedBuilder_ != null) {
+        omittedBuilder_.dispose();
+        omittedBuilder_ = null;
+      }
+      onChanged();
+      return this;
+    }
+    /**
+     * <pre>
+     * What the prompt leaves out. Set by the server. Unset means the same as in the last `context.prepared` of the same run that has it,
+     * or nothing.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.OmittedItems omitted = 4;</code>
+     */
+    public io.github.protolink_grpc.v1.OmittedItems.Builder getOmittedBuilder() {
+      bitField0_ |= 0x00000008;
+      onChanged();
+      return internalGetOmittedFieldBuilder().getBuilder();
+    }
+    /**
+     * <pre>
+     * What the prompt leaves out. Set by the server. Unset means the same as in the last `context.prepared` of the same run that has it,
+     * or nothing.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.OmittedItems omitted = 4;</code>
+     */
+    public io.github.protolink_grpc.v1.OmittedItemsOrBuilder getOmittedOrBuilder() {
+      if (omittedBuilder_ != null) {
+        return omittedBuilder_.getMessageOrBuilder();
+      } else {
+        return omitted_ == null ?
+            io.github.protolink_grpc.v1.OmittedItems.getDefaultInstance() : omitted_;
+      }
+    }
+    /**
+     * <pre>
+     * What the prompt leaves out. Set by the server. Unset means the same as in the last `context.prepared` of the same run that has it,
+     * or nothing.
+     * </pre>
+     *
+     * <code>.plgrpc.v1.OmittedItems omitted = 4;</code>
+     */
+    private com.google.protobuf.SingleFieldBuilder<
+        io.github.protolink_grpc.v1.OmittedItems, io.github.protolink_grpc.v1.OmittedItems.Builder, io.github.protolink_grpc.v1.OmittedItemsOrBuilder> 
+        internalGetOmittedFieldBuilder() {
+      if (omittedBuilder_ == null) {
+        omittedBuilder_ = new com.google.protobuf.SingleFieldBuilder<
+            io.github.protolink_grpc.v1.OmittedItems, io.github.protolink_grpc.v1.OmittedItems.Builder, io.github.protolink_grpc.v1.OmittedItemsOrBuilder>(
+                getOmitted(),
+                getParentForChildren(),
+                isClean());
+        omitted_ = null;
+      }
+      return omittedBuilder_;
     }
 
     // @@protoc_insertion_point(builder_scope:plgrpc.v1.ContextPrepared)

@@ -76,4 +76,34 @@ public interface ContextPreparedOrBuilder extends
    * <code>.plgrpc.v1.OfferedTools offered = 3;</code>
    */
   io.github.protolink_grpc.v1.OfferedToolsOrBuilder getOfferedOrBuilder();
+
+  /**
+   * <pre>
+   * What the prompt leaves out. Set by the server. Unset means the same as in the last `context.prepared` of the same run that has it,
+   * or nothing.
+   * </pre>
+   *
+   * <code>.plgrpc.v1.OmittedItems omitted = 4;</code>
+   * @return Whether the omitted field is set.
+   */
+  boolean hasOmitted();
+  /**
+   * <pre>
+   * What the prompt leaves out. Set by the server. Unset means the same as in the last `context.prepared` of the same run that has it,
+   * or nothing.
+   * </pre>
+   *
+   * <code>.plgrpc.v1.OmittedItems omitted = 4;</code>
+   * @return The omitted.
+   */
+  io.github.protolink_grpc.v1.OmittedItems getOmitted();
+  /**
+   * <pre>
+   * What the prompt leaves out. Set by the server. Unset means the same as in the last `context.prepared` of the same run that has it,
+   * or nothing.
+   * </pre>
+   *
+   * <code>.plgrpc.v1.OmittedItems omitted = 4;</code>
+   */
+  io.github.protolink_grpc.v1.OmittedItemsOrBuilder getOmittedOrBuilder();
 }

@@ -325,72 +325,73 @@ public final class Event {
       "lure\022+\n\010duration\030\006 \001(\0132\031.google.protobuf" +
       ".Duration\022\037\n\005usage\030\007 \001(\0132\020.plgrpc.v1.Usa" +
       "ge\022)\n\007outcome\030\010 \001(\0162\030.plgrpc.v1.ActionOu" +
-      "tcomeJ\004\010\005\020\006R\rdelegation_id\"w\n\017ContextPre" +
-      "pared\022,\n\010manifest\030\001 \001(\0132\032.plgrpc.v1.Cont" +
-      "extManifest\022\014\n\004step\030\002 \001(\005\022(\n\007offered\030\003 \001" +
-      "(\0132\027.plgrpc.v1.OfferedTools\"\251\001\n\016LlmCallS" +
-      "tarted\022\017\n\007call_id\030\001 \001(\t\022\020\n\010provider\030\002 \001(" +
-      "\t\022\r\n\005model\030\003 \001(\t\022\017\n\007attempt\030\004 \001(\005\022\014\n\004ste" +
-      "p\030\005 \001(\005\022\021\n\tstreaming\030\006 \001(\010\022\032\n\022requested_" +
-      "provider\030\007 \001(\t\022\027\n\017requested_model\030\010 \001(\t\"" +
-      "\234\002\n\020LlmCallCompleted\022\017\n\007call_id\030\001 \001(\t\022\020\n" +
-      "\010provider\030\002 \001(\t\022\r\n\005model\030\003 \001(\t\022\014\n\004step\030\004" +
-      " \001(\005\022\014\n\004text\030\005 \001(\t\022\037\n\005usage\030\006 \001(\0132\020.plgr" +
-      "pc.v1.Usage\022+\n\010duration\030\007 \001(\0132\031.google.p" +
-      "rotobuf.Duration\022\024\n\014metrics_json\030\010 \001(\t\022\'" +
-      "\n\ntool_calls\030\t \003(\0132\023.plgrpc.v1.ToolCall\022" +
-      "\025\n\rfinish_reason\030\n \001(\t\022\026\n\016response_model" +
-      "\030\013 \001(\t\"=\n\016BudgetReported\022+\n\010decision\030\001 \001" +
-      "(\0132\031.plgrpc.v1.BudgetDecision\"\306\001\n\rLlmCal" +
-      "lFailed\022\017\n\007call_id\030\001 \001(\t\022\020\n\010provider\030\002 \001" +
-      "(\t\022\r\n\005model\030\003 \001(\t\022\014\n\004step\030\004 \001(\005\022\017\n\007attem" +
-      "pt\030\005 \001(\005\022#\n\007failure\030\006 \001(\0132\022.plgrpc.v1.Fa" +
-      "ilure\022\022\n\nwill_retry\030\007 \001(\010\022+\n\010duration\030\010 " +
-      "\001(\0132\031.google.protobuf.Duration\"\201\001\n\020Conte" +
-      "xtCompacted\022\025\n\rbefore_tokens\030\001 \001(\003\022\024\n\014af" +
-      "ter_tokens\030\002 \001(\003\022/\n\010strategy\030\003 \001(\0162\035.plg" +
-      "rpc.v1.CompactionStrategy\022\017\n\007summary\030\004 \001" +
-      "(\t\"2\n\013CustomEvent\022#\n\007payload\030\001 \001(\0132\022.plg" +
-      "rpc.v1.Payload\"\270\001\n\005Delta\022\017\n\007task_id\030\001 \001(" +
-      "\t\022\016\n\006run_id\030\002 \001(\t\022\017\n\007call_id\030\003 \001(\t\022\r\n\005bl" +
-      "ock\030\004 \001(\005\022\024\n\014offset_bytes\030\005 \001(\003\022\016\n\004text\030" +
-      "\006 \001(\tH\000\022\023\n\treasoning\030\007 \001(\tH\000\022\030\n\016tool_arg" +
-      "uments\030\010 \001(\tH\000\022\020\n\006output\030\t \001(\tH\000B\007\n\005piec" +
-      "e\"T\n\rTaskDescribed\022/\n\013description\030\001 \001(\0132" +
-      "\032.plgrpc.v1.TaskDescription\022\022\n\nchanged_b" +
-      "y\030\002 \001(\t\"M\n\021TaskInputReplaced\022$\n\010messages" +
-      "\030\001 \003(\0132\022.plgrpc.v1.Message\022\022\n\nchanged_by" +
-      "\030\002 \001(\t\"<\n\022TaskStartRequested\022\024\n\014requeste" +
-      "d_by\030\001 \001(\t\022\020\n\010external\030\002 \001(\010\":\n\022TaskPaus" +
-      "eRequested\022\016\n\006reason\030\001 \001(\t\022\024\n\014requested_" +
-      "by\030\002 \001(\t\"\014\n\nTaskPaused\"3\n\013TaskResumed\022\016\n" +
-      "\006reason\030\001 \001(\t\022\024\n\014requested_by\030\002 \001(\t\"p\n\013T" +
-      "askRetried\022,\n\016previous_state\030\001 \001(\0162\024.plg" +
-      "rpc.v1.TaskState\022\016\n\006reason\030\002 \001(\t\022\024\n\014requ" +
-      "ested_by\030\003 \001(\t\022\r\n\005retry\030\004 \001(\005\"/\n\nTaskLin" +
-      "ked\022!\n\004link\030\001 \001(\0132\023.plgrpc.v1.TaskLink\"1" +
-      "\n\014TaskUnlinked\022!\n\004link\030\001 \001(\0132\023.plgrpc.v1" +
-      ".TaskLink\",\n\nTaskQueued\022\r\n\005slots\030\001 \001(\005\022\017" +
-      "\n\007waiting\030\002 \001(\005\"h\n\016PeerTaskLinked\022\022\n\nage" +
-      "nt_name\030\001 \001(\t\022\013\n\003url\030\002 \001(\t\022\020\n\010protocol\030\003" +
-      " \001(\t\022\017\n\007task_id\030\004 \001(\t\022\022\n\ncontext_id\030\005 \001(" +
-      "\t*a\n\010Severity\022\030\n\024SEVERITY_UNSPECIFIED\020\000\022" +
-      "\021\n\rSEVERITY_INFO\020\001\022\024\n\020SEVERITY_WARNING\020\002" +
-      "\022\022\n\016SEVERITY_ERROR\020\003*\237\001\n\010RunCause\022\031\n\025RUN" +
-      "_CAUSE_UNSPECIFIED\020\000\022\027\n\023RUN_CAUSE_SUBMIT" +
-      "TED\020\001\022\027\n\023RUN_CAUSE_CONTINUED\020\002\022\027\n\023RUN_CA" +
-      "USE_RECOVERED\020\003\022\025\n\021RUN_CAUSE_RETRIED\020\004\022\026" +
-      "\n\022RUN_CAUSE_EXTERNAL\020\005*^\n\013ErrorEffect\022\034\n" +
-      "\030ERROR_EFFECT_UNSPECIFIED\020\000\022\032\n\026ERROR_EFF" +
-      "ECT_CONTINUES\020\001\022\025\n\021ERROR_EFFECT_ENDS\020\002*\275" +
-      "\001\n\rActionOutcome\022\036\n\032ACTION_OUTCOME_UNSPE" +
-      "CIFIED\020\000\022\034\n\030ACTION_OUTCOME_COMPLETED\020\001\022\031" +
-      "\n\025ACTION_OUTCOME_FAILED\020\002\022\031\n\025ACTION_OUTC" +
-      "OME_DENIED\020\003\022\033\n\027ACTION_OUTCOME_REJECTED\020" +
-      "\004\022\033\n\027ACTION_OUTCOME_CANCELED\020\005Bc\n\033io.git" +
-      "hub.protolink_grpc.v1P\001ZBgithub.com/prot" +
-      "olink-grpc/protolink-grpc/gen/go/plgrpc/" +
-      "v1;plgrpcv1b\006proto3"
+      "tcomeJ\004\010\005\020\006R\rdelegation_id\"\241\001\n\017ContextPr" +
+      "epared\022,\n\010manifest\030\001 \001(\0132\032.plgrpc.v1.Con" +
+      "textManifest\022\014\n\004step\030\002 \001(\005\022(\n\007offered\030\003 " +
+      "\001(\0132\027.plgrpc.v1.OfferedTools\022(\n\007omitted\030" +
+      "\004 \001(\0132\027.plgrpc.v1.OmittedItems\"\251\001\n\016LlmCa" +
+      "llStarted\022\017\n\007call_id\030\001 \001(\t\022\020\n\010provider\030\002" +
+      " \001(\t\022\r\n\005model\030\003 \001(\t\022\017\n\007attempt\030\004 \001(\005\022\014\n\004" +
+      "step\030\005 \001(\005\022\021\n\tstreaming\030\006 \001(\010\022\032\n\022request" +
+      "ed_provider\030\007 \001(\t\022\027\n\017requested_model\030\010 \001" +
+      "(\t\"\234\002\n\020LlmCallCompleted\022\017\n\007call_id\030\001 \001(\t" +
+      "\022\020\n\010provider\030\002 \001(\t\022\r\n\005model\030\003 \001(\t\022\014\n\004ste" +
+      "p\030\004 \001(\005\022\014\n\004text\030\005 \001(\t\022\037\n\005usage\030\006 \001(\0132\020.p" +
+      "lgrpc.v1.Usage\022+\n\010duration\030\007 \001(\0132\031.googl" +
+      "e.protobuf.Duration\022\024\n\014metrics_json\030\010 \001(" +
+      "\t\022\'\n\ntool_calls\030\t \003(\0132\023.plgrpc.v1.ToolCa" +
+      "ll\022\025\n\rfinish_reason\030\n \001(\t\022\026\n\016response_mo" +
+      "del\030\013 \001(\t\"=\n\016BudgetReported\022+\n\010decision\030" +
+      "\001 \001(\0132\031.plgrpc.v1.BudgetDecision\"\306\001\n\rLlm" +
+      "CallFailed\022\017\n\007call_id\030\001 \001(\t\022\020\n\010provider\030" +
+      "\002 \001(\t\022\r\n\005model\030\003 \001(\t\022\014\n\004step\030\004 \001(\005\022\017\n\007at" +
+      "tempt\030\005 \001(\005\022#\n\007failure\030\006 \001(\0132\022.plgrpc.v1" +
+      ".Failure\022\022\n\nwill_retry\030\007 \001(\010\022+\n\010duration" +
+      "\030\010 \001(\0132\031.google.protobuf.Duration\"\201\001\n\020Co" +
+      "ntextCompacted\022\025\n\rbefore_tokens\030\001 \001(\003\022\024\n" +
+      "\014after_tokens\030\002 \001(\003\022/\n\010strategy\030\003 \001(\0162\035." +
+      "plgrpc.v1.CompactionStrategy\022\017\n\007summary\030" +
+      "\004 \001(\t\"2\n\013CustomEvent\022#\n\007payload\030\001 \001(\0132\022." +
+      "plgrpc.v1.Payload\"\270\001\n\005Delta\022\017\n\007task_id\030\001" +
+      " \001(\t\022\016\n\006run_id\030\002 \001(\t\022\017\n\007call_id\030\003 \001(\t\022\r\n" +
+      "\005block\030\004 \001(\005\022\024\n\014offset_bytes\030\005 \001(\003\022\016\n\004te" +
+      "xt\030\006 \001(\tH\000\022\023\n\treasoning\030\007 \001(\tH\000\022\030\n\016tool_" +
+      "arguments\030\010 \001(\tH\000\022\020\n\006output\030\t \001(\tH\000B\007\n\005p" +
+      "iece\"T\n\rTaskDescribed\022/\n\013description\030\001 \001" +
+      "(\0132\032.plgrpc.v1.TaskDescription\022\022\n\nchange" +
+      "d_by\030\002 \001(\t\"M\n\021TaskInputReplaced\022$\n\010messa" +
+      "ges\030\001 \003(\0132\022.plgrpc.v1.Message\022\022\n\nchanged" +
+      "_by\030\002 \001(\t\"<\n\022TaskStartRequested\022\024\n\014reque" +
+      "sted_by\030\001 \001(\t\022\020\n\010external\030\002 \001(\010\":\n\022TaskP" +
+      "auseRequested\022\016\n\006reason\030\001 \001(\t\022\024\n\014request" +
+      "ed_by\030\002 \001(\t\"\014\n\nTaskPaused\"3\n\013TaskResumed" +
+      "\022\016\n\006reason\030\001 \001(\t\022\024\n\014requested_by\030\002 \001(\t\"p" +
+      "\n\013TaskRetried\022,\n\016previous_state\030\001 \001(\0162\024." +
+      "plgrpc.v1.TaskState\022\016\n\006reason\030\002 \001(\t\022\024\n\014r" +
+      "equested_by\030\003 \001(\t\022\r\n\005retry\030\004 \001(\005\"/\n\nTask" +
+      "Linked\022!\n\004link\030\001 \001(\0132\023.plgrpc.v1.TaskLin" +
+      "k\"1\n\014TaskUnlinked\022!\n\004link\030\001 \001(\0132\023.plgrpc" +
+      ".v1.TaskLink\",\n\nTaskQueued\022\r\n\005slots\030\001 \001(" +
+      "\005\022\017\n\007waiting\030\002 \001(\005\"h\n\016PeerTaskLinked\022\022\n\n" +
+      "agent_name\030\001 \001(\t\022\013\n\003url\030\002 \001(\t\022\020\n\010protoco" +
+      "l\030\003 \001(\t\022\017\n\007task_id\030\004 \001(\t\022\022\n\ncontext_id\030\005" +
+      " \001(\t*a\n\010Severity\022\030\n\024SEVERITY_UNSPECIFIED" +
+      "\020\000\022\021\n\rSEVERITY_INFO\020\001\022\024\n\020SEVERITY_WARNIN" +
+      "G\020\002\022\022\n\016SEVERITY_ERROR\020\003*\237\001\n\010RunCause\022\031\n\025" +
+      "RUN_CAUSE_UNSPECIFIED\020\000\022\027\n\023RUN_CAUSE_SUB" +
+      "MITTED\020\001\022\027\n\023RUN_CAUSE_CONTINUED\020\002\022\027\n\023RUN" +
+      "_CAUSE_RECOVERED\020\003\022\025\n\021RUN_CAUSE_RETRIED\020" +
+      "\004\022\026\n\022RUN_CAUSE_EXTERNAL\020\005*^\n\013ErrorEffect" +
+      "\022\034\n\030ERROR_EFFECT_UNSPECIFIED\020\000\022\032\n\026ERROR_" +
+      "EFFECT_CONTINUES\020\001\022\025\n\021ERROR_EFFECT_ENDS\020" +
+      "\002*\275\001\n\rActionOutcome\022\036\n\032ACTION_OUTCOME_UN" +
+      "SPECIFIED\020\000\022\034\n\030ACTION_OUTCOME_COMPLETED\020" +
+      "\001\022\031\n\025ACTION_OUTCOME_FAILED\020\002\022\031\n\025ACTION_O" +
+      "UTCOME_DENIED\020\003\022\033\n\027ACTION_OUTCOME_REJECT" +
+      "ED\020\004\022\033\n\027ACTION_OUTCOME_CANCELED\020\005Bc\n\033io." +
+      "github.protolink_grpc.v1P\001ZBgithub.com/p" +
+      "rotolink-grpc/protolink-grpc/gen/go/plgr" +
+      "pc/v1;plgrpcv1b\006proto3"
     };
     descriptor = com.google.protobuf.Descriptors.FileDescriptor
       .internalBuildGeneratedFileFrom(descriptorData,
@@ -516,7 +517,7 @@ public final class Event {
     internal_static_plgrpc_v1_ContextPrepared_fieldAccessorTable = new
       com.google.protobuf.GeneratedMessage.FieldAccessorTable(
         internal_static_plgrpc_v1_ContextPrepared_descriptor,
-        new java.lang.String[] { "Manifest", "Step", "Offered", });
+        new java.lang.String[] { "Manifest", "Step", "Offered", "Omitted", });
     internal_static_plgrpc_v1_LlmCallStarted_descriptor =
       getDescriptor().getMessageTypes().get(18);
     internal_static_plgrpc_v1_LlmCallStarted_fieldAccessorTable = new

@@ -56,7 +56,7 @@ private static final long serialVersionUID = 0L;
   private volatile java.lang.Object kind_ = "";
   /**
    * <pre>
-   * Kind: `message`, `tool_result`, `artifact`, `file`, `state`, ... Set by the server.
+   * Kind: `message`, `turn`, `tool_result`, `file`, `part`, `artifact`, ... Set by the server.
    * </pre>
    *
    * <code>string kind = 1;</code>
@@ -77,7 +77,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Kind: `message`, `tool_result`, `artifact`, `file`, `state`, ... Set by the server.
+   * Kind: `message`, `turn`, `tool_result`, `file`, `part`, `artifact`, ... Set by the server.
    * </pre>
    *
    * <code>string kind = 1;</code>
@@ -103,7 +103,8 @@ private static final long serialVersionUID = 0L;
   private volatile java.lang.Object ref_ = "";
   /**
    * <pre>
-   * Its id: of a message, a tool call, an artifact, or a name. Set by the server. Empty means that it has none.
+   * Its id: of a message, a tool call, a model call or an artifact, or `&lt;message id&gt;/&lt;index of the part&gt;`. Set by the server. Empty
+   * means that it has none.
    * </pre>
    *
    * <code>string ref = 2;</code>
@@ -124,7 +125,8 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Its id: of a message, a tool call, an artifact, or a name. Set by the server. Empty means that it has none.
+   * Its id: of a message, a tool call, a model call or an artifact, or `&lt;message id&gt;/&lt;index of the part&gt;`. Set by the server. Empty
+   * means that it has none.
    * </pre>
    *
    * <code>string ref = 2;</code>
@@ -150,7 +152,7 @@ private static final long serialVersionUID = 0L;
   private volatile java.lang.Object reason_ = "";
   /**
    * <pre>
-   * Why: `context_window`, `too_large`, `unsupported`, ... Set by the server.
+   * Why: `context_window`, `too_large`, `unsupported`, `hook`, `limit`, ... Set by the server.
    * </pre>
    *
    * <code>string reason = 3;</code>
@@ -171,7 +173,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Why: `context_window`, `too_large`, `unsupported`, ... Set by the server.
+   * Why: `context_window`, `too_large`, `unsupported`, `hook`, `limit`, ... Set by the server.
    * </pre>
    *
    * <code>string reason = 3;</code>
@@ -600,7 +602,7 @@ private static final long serialVersionUID = 0L;
     private java.lang.Object kind_ = "";
     /**
      * <pre>
-     * Kind: `message`, `tool_result`, `artifact`, `file`, `state`, ... Set by the server.
+     * Kind: `message`, `turn`, `tool_result`, `file`, `part`, `artifact`, ... Set by the server.
      * </pre>
      *
      * <code>string kind = 1;</code>
@@ -620,7 +622,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Kind: `message`, `tool_result`, `artifact`, `file`, `state`, ... Set by the server.
+     * Kind: `message`, `turn`, `tool_result`, `file`, `part`, `artifact`, ... Set by the server.
      * </pre>
      *
      * <code>string kind = 1;</code>
@@ -641,7 +643,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Kind: `message`, `tool_result`, `artifact`, `file`, `state`, ... Set by the server.
+     * Kind: `message`, `turn`, `tool_result`, `file`, `part`, `artifact`, ... Set by the server.
      * </pre>
      *
      * <code>string kind = 1;</code>
@@ -658,7 +660,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Kind: `message`, `tool_result`, `artifact`, `file`, `state`, ... Set by the server.
+     * Kind: `message`, `turn`, `tool_result`, `file`, `part`, `artifact`, ... Set by the server.
      * </pre>
      *
      * <code>string kind = 1;</code>
@@ -672,7 +674,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Kind: `message`, `tool_result`, `artifact`, `file`, `state`, ... Set by the server.
+     * Kind: `message`, `turn`, `tool_result`, `file`, `part`, `artifact`, ... Set by the server.
      * </pre>
      *
      * <code>string kind = 1;</code>
@@ -692,7 +694,8 @@ private static final long serialVersionUID = 0L;
     private java.lang.Object ref_ = "";
     /**
      * <pre>
-     * Its id: of a message, a tool call, an artifact, or a name. Set by the server. Empty means that it has none.
+     * Its id: of a message, a tool call, a model call or an artifact, or `&lt;message id&gt;/&lt;index of the part&gt;`. Set by the server. Empty
+     * means that it has none.
      * </pre>
      *
      * <code>string ref = 2;</code>
@@ -712,7 +715,8 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Its id: of a message, a tool call, an artifact, or a name. Set by the server. Empty means that it has none.
+     * Its id: of a message, a tool call, a model call or an artifact, or `&lt;message id&gt;/&lt;index of the part&gt;`. Set by the server. Empty
+     * means that it has none.
      * </pre>
      *
      * <code>string ref = 2;</code>
@@ -733,7 +737,8 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Its id: of a message, a tool call, an artifact, or a name. Set by the server. Empty means that it has none.
+     * Its id: of a message, a tool call, a model call or an artifact, or `&lt;message id&gt;/&lt;index of the part&gt;`. Set by the server. Empty
+     * means that it has none.
      * </pre>
      *
      * <code>string ref = 2;</code>
@@ -750,7 +755,8 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Its id: of a message, a tool call, an artifact, or a name. Set by the server. Empty means that it has none.
+     * Its id: of a message, a tool call, a model call or an artifact, or `&lt;message id&gt;/&lt;index of the part&gt;`. Set by the server. Empty
+     * means that it has none.
      * </pre>
      *
      * <code>string ref = 2;</code>
@@ -764,7 +770,8 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Its id: of a message, a tool call, an artifact, or a name. Set by the server. Empty means that it has none.
+     * Its id: of a message, a tool call, a model call or an artifact, or `&lt;message id&gt;/&lt;index of the part&gt;`. Set by the server. Empty
+     * means that it has none.
      * </pre>
      *
      * <code>string ref = 2;</code>
@@ -784,7 +791,7 @@ private static final long serialVersionUID = 0L;
     private java.lang.Object reason_ = "";
     /**
      * <pre>
-     * Why: `context_window`, `too_large`, `unsupported`, ... Set by the server.
+     * Why: `context_window`, `too_large`, `unsupported`, `hook`, `limit`, ... Set by the server.
      * </pre>
      *
      * <code>string reason = 3;</code>
@@ -804,7 +811,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Why: `context_window`, `too_large`, `unsupported`, ... Set by the server.
+     * Why: `context_window`, `too_large`, `unsupported`, `hook`, `limit`, ... Set by the server.
      * </pre>
      *
      * <code>string reason = 3;</code>
@@ -825,7 +832,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Why: `context_window`, `too_large`, `unsupported`, ... Set by the server.
+     * Why: `context_window`, `too_large`, `unsupported`, `hook`, `limit`, ... Set by the server.
      * </pre>
      *
      * <code>string reason = 3;</code>
@@ -842,7 +849,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Why: `context_window`, `too_large`, `unsupported`, ... Set by the server.
+     * Why: `context_window`, `too_large`, `unsupported`, `hook`, `limit`, ... Set by the server.
      * </pre>
      *
      * <code>string reason = 3;</code>
@@ -856,7 +863,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Why: `context_window`, `too_large`, `unsupported`, ... Set by the server.
+     * Why: `context_window`, `too_large`, `unsupported`, `hook`, `limit`, ... Set by the server.
      * </pre>
      *
      * <code>string reason = 3;</code>

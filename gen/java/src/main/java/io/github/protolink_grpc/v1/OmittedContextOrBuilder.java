@@ -12,7 +12,7 @@ public interface OmittedContextOrBuilder extends
 
   /**
    * <pre>
-   * Kind: `message`, `tool_result`, `artifact`, `file`, `state`, ... Set by the server.
+   * Kind: `message`, `turn`, `tool_result`, `file`, `part`, `artifact`, ... Set by the server.
    * </pre>
    *
    * <code>string kind = 1;</code>
@@ -21,7 +21,7 @@ public interface OmittedContextOrBuilder extends
   java.lang.String getKind();
   /**
    * <pre>
-   * Kind: `message`, `tool_result`, `artifact`, `file`, `state`, ... Set by the server.
+   * Kind: `message`, `turn`, `tool_result`, `file`, `part`, `artifact`, ... Set by the server.
    * </pre>
    *
    * <code>string kind = 1;</code>
@@ -32,7 +32,8 @@ public interface OmittedContextOrBuilder extends
 
   /**
    * <pre>
-   * Its id: of a message, a tool call, an artifact, or a name. Set by the server. Empty means that it has none.
+   * Its id: of a message, a tool call, a model call or an artifact, or `&lt;message id&gt;/&lt;index of the part&gt;`. Set by the server. Empty
+   * means that it has none.
    * </pre>
    *
    * <code>string ref = 2;</code>
@@ -41,7 +42,8 @@ public interface OmittedContextOrBuilder extends
   java.lang.String getRef();
   /**
    * <pre>
-   * Its id: of a message, a tool call, an artifact, or a name. Set by the server. Empty means that it has none.
+   * Its id: of a message, a tool call, a model call or an artifact, or `&lt;message id&gt;/&lt;index of the part&gt;`. Set by the server. Empty
+   * means that it has none.
    * </pre>
    *
    * <code>string ref = 2;</code>
@@ -52,7 +54,7 @@ public interface OmittedContextOrBuilder extends
 
   /**
    * <pre>
-   * Why: `context_window`, `too_large`, `unsupported`, ... Set by the server.
+   * Why: `context_window`, `too_large`, `unsupported`, `hook`, `limit`, ... Set by the server.
    * </pre>
    *
    * <code>string reason = 3;</code>
@@ -61,7 +63,7 @@ public interface OmittedContextOrBuilder extends
   java.lang.String getReason();
   /**
    * <pre>
-   * Why: `context_window`, `too_large`, `unsupported`, ... Set by the server.
+   * Why: `context_window`, `too_large`, `unsupported`, `hook`, `limit`, ... Set by the server.
    * </pre>
    *
    * <code>string reason = 3;</code>

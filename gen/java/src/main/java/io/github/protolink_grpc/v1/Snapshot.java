@@ -204,54 +204,56 @@ public final class Snapshot {
       "\0132\035.plgrpc.v1.ToolInventoryEntry\022\034\n\004gaps" +
       "\030\003 \003(\0132\016.plgrpc.v1.Gap\"J\n\022ToolInventoryE" +
       "ntry\022\035\n\004tool\030\001 \001(\0132\017.plgrpc.v1.Tool\022\025\n\rr" +
-      "untime_owner\030\002 \001(\t\"\344\001\n\027ContextBoundarySn" +
+      "untime_owner\030\002 \001(\t\"\270\002\n\027ContextBoundarySn" +
       "apshot\022\017\n\007task_id\030\001 \001(\t\022\020\n\010sequence\030\002 \001(" +
       "\003\022\031\n\021prepared_sequence\030\003 \001(\003\022,\n\010manifest" +
       "\030\004 \001(\0132\032.plgrpc.v1.ContextManifest\022\014\n\004st" +
       "ep\030\005 \001(\005\0221\n\013compactions\030\006 \003(\0132\034.plgrpc.v" +
       "1.CompactionSummary\022\034\n\004gaps\030\007 \003(\0132\016.plgr" +
-      "pc.v1.Gap\"\206\001\n\021CompactionSummary\022\020\n\010seque" +
-      "nce\030\001 \001(\003\022/\n\013create_time\030\002 \001(\0132\032.google." +
-      "protobuf.Timestamp\022.\n\tcompacted\030\003 \001(\0132\033." +
-      "plgrpc.v1.ContextCompacted\"\353\001\n\017ArtifactS" +
-      "ummary\022\017\n\007task_id\030\001 \001(\t\022\023\n\013artifact_id\030\002" +
-      " \001(\t\022\014\n\004kind\030\003 \001(\t\022\014\n\004name\030\004 \001(\t\022\013\n\003uri\030" +
-      "\005 \001(\t\022\022\n\nmedia_type\030\006 \001(\t\022\021\n\taction_id\030\007" +
-      " \001(\t\022\022\n\npart_count\030\010 \001(\005\022\014\n\004size\030\t \001(\003\022\017" +
-      "\n\007preview\030\n \001(\t\022/\n\013create_time\030\013 \001(\0132\032.g" +
-      "oogle.protobuf.Timestamp\"\203\001\n\021ArtifactsSn" +
-      "apshot\022\017\n\007task_id\030\001 \001(\t\022\020\n\010sequence\030\002 \001(" +
-      "\003\022-\n\tartifacts\030\003 \003(\0132\032.plgrpc.v1.Artifac" +
-      "tSummary\022\034\n\004gaps\030\004 \003(\0132\016.plgrpc.v1.Gap\"U" +
-      "\n\013ActionCount\022\014\n\004kind\030\001 \001(\t\022)\n\007outcome\030\002" +
-      " \001(\0162\030.plgrpc.v1.ActionOutcome\022\r\n\005count\030" +
-      "\003 \001(\003\"\305\002\n\020EvidenceSnapshot\022\017\n\007task_id\030\001 " +
-      "\001(\t\022\020\n\010sequence\030\002 \001(\003\022\020\n\010trace_id\030\003 \001(\t\022" +
-      "\017\n\007run_ids\030\004 \003(\t\022\'\n\007actions\030\005 \003(\0132\026.plgr" +
-      "pc.v1.ActionCount\022\031\n\021approvals_granted\030\006" +
-      " \001(\003\022\030\n\020approvals_denied\030\007 \001(\003\022\031\n\021approv" +
-      "als_expired\030\010 \001(\003\0220\n\020policy_decisions\030\t " +
-      "\003(\0132\026.plgrpc.v1.PolicyCount\022\"\n\005links\030\n \003" +
-      "(\0132\023.plgrpc.v1.TaskLink\022\034\n\004gaps\030\013 \003(\0132\016." +
-      "plgrpc.v1.Gap\"E\n\013PolicyCount\022\'\n\006effect\030\001" +
-      " \001(\0162\027.plgrpc.v1.PolicyEffect\022\r\n\005count\030\002" +
-      " \001(\003*\226\001\n\014Availability\022\034\n\030AVAILABILITY_UN" +
-      "SPECIFIED\020\000\022\030\n\024AVAILABILITY_UNKNOWN\020\001\022\034\n" +
-      "\030AVAILABILITY_UNAVAILABLE\020\002\022\026\n\022AVAILABIL" +
-      "ITY_STALE\020\003\022\030\n\024AVAILABILITY_BLOCKED\020\004*\247\001" +
-      "\n\rDeliveryState\022\036\n\032DELIVERY_STATE_UNSPEC" +
-      "IFIED\020\000\022!\n\035DELIVERY_STATE_NOT_APPLICABLE" +
-      "\020\001\022\032\n\026DELIVERY_STATE_PENDING\020\002\022\034\n\030DELIVE" +
-      "RY_STATE_DELIVERED\020\003\022\031\n\025DELIVERY_STATE_F" +
-      "AILED\020\004*\351\001\n\014ThreadStatus\022\035\n\031THREAD_STATU" +
-      "S_UNSPECIFIED\020\000\022\026\n\022THREAD_STATUS_IDLE\020\001\022" +
-      "\030\n\024THREAD_STATUS_QUEUED\020\002\022\031\n\025THREAD_STAT" +
-      "US_RUNNING\020\003\022\031\n\025THREAD_STATUS_BLOCKED\020\004\022" +
-      "\033\n\027THREAD_STATUS_COMPLETED\020\005\022\030\n\024THREAD_S" +
-      "TATUS_FAILED\020\006\022\033\n\027THREAD_STATUS_CANCELLE" +
-      "D\020\007Bc\n\033io.github.protolink_grpc.v1P\001ZBgi" +
-      "thub.com/protolink-grpc/protolink-grpc/g" +
-      "en/go/plgrpc/v1;plgrpcv1b\006proto3"
+      "pc.v1.Gap\022(\n\007offered\030\010 \001(\0132\027.plgrpc.v1.O" +
+      "fferedTools\022(\n\007omitted\030\t \001(\0132\027.plgrpc.v1" +
+      ".OmittedItems\"\206\001\n\021CompactionSummary\022\020\n\010s" +
+      "equence\030\001 \001(\003\022/\n\013create_time\030\002 \001(\0132\032.goo" +
+      "gle.protobuf.Timestamp\022.\n\tcompacted\030\003 \001(" +
+      "\0132\033.plgrpc.v1.ContextCompacted\"\353\001\n\017Artif" +
+      "actSummary\022\017\n\007task_id\030\001 \001(\t\022\023\n\013artifact_" +
+      "id\030\002 \001(\t\022\014\n\004kind\030\003 \001(\t\022\014\n\004name\030\004 \001(\t\022\013\n\003" +
+      "uri\030\005 \001(\t\022\022\n\nmedia_type\030\006 \001(\t\022\021\n\taction_" +
+      "id\030\007 \001(\t\022\022\n\npart_count\030\010 \001(\005\022\014\n\004size\030\t \001" +
+      "(\003\022\017\n\007preview\030\n \001(\t\022/\n\013create_time\030\013 \001(\013" +
+      "2\032.google.protobuf.Timestamp\"\203\001\n\021Artifac" +
+      "tsSnapshot\022\017\n\007task_id\030\001 \001(\t\022\020\n\010sequence\030" +
+      "\002 \001(\003\022-\n\tartifacts\030\003 \003(\0132\032.plgrpc.v1.Art" +
+      "ifactSummary\022\034\n\004gaps\030\004 \003(\0132\016.plgrpc.v1.G" +
+      "ap\"U\n\013ActionCount\022\014\n\004kind\030\001 \001(\t\022)\n\007outco" +
+      "me\030\002 \001(\0162\030.plgrpc.v1.ActionOutcome\022\r\n\005co" +
+      "unt\030\003 \001(\003\"\305\002\n\020EvidenceSnapshot\022\017\n\007task_i" +
+      "d\030\001 \001(\t\022\020\n\010sequence\030\002 \001(\003\022\020\n\010trace_id\030\003 " +
+      "\001(\t\022\017\n\007run_ids\030\004 \003(\t\022\'\n\007actions\030\005 \003(\0132\026." +
+      "plgrpc.v1.ActionCount\022\031\n\021approvals_grant" +
+      "ed\030\006 \001(\003\022\030\n\020approvals_denied\030\007 \001(\003\022\031\n\021ap" +
+      "provals_expired\030\010 \001(\003\0220\n\020policy_decision" +
+      "s\030\t \003(\0132\026.plgrpc.v1.PolicyCount\022\"\n\005links" +
+      "\030\n \003(\0132\023.plgrpc.v1.TaskLink\022\034\n\004gaps\030\013 \003(" +
+      "\0132\016.plgrpc.v1.Gap\"E\n\013PolicyCount\022\'\n\006effe" +
+      "ct\030\001 \001(\0162\027.plgrpc.v1.PolicyEffect\022\r\n\005cou" +
+      "nt\030\002 \001(\003*\226\001\n\014Availability\022\034\n\030AVAILABILIT" +
+      "Y_UNSPECIFIED\020\000\022\030\n\024AVAILABILITY_UNKNOWN\020" +
+      "\001\022\034\n\030AVAILABILITY_UNAVAILABLE\020\002\022\026\n\022AVAIL" +
+      "ABILITY_STALE\020\003\022\030\n\024AVAILABILITY_BLOCKED\020" +
+      "\004*\247\001\n\rDeliveryState\022\036\n\032DELIVERY_STATE_UN" +
+      "SPECIFIED\020\000\022!\n\035DELIVERY_STATE_NOT_APPLIC" +
+      "ABLE\020\001\022\032\n\026DELIVERY_STATE_PENDING\020\002\022\034\n\030DE" +
+      "LIVERY_STATE_DELIVERED\020\003\022\031\n\025DELIVERY_STA" +
+      "TE_FAILED\020\004*\351\001\n\014ThreadStatus\022\035\n\031THREAD_S" +
+      "TATUS_UNSPECIFIED\020\000\022\026\n\022THREAD_STATUS_IDL" +
+      "E\020\001\022\030\n\024THREAD_STATUS_QUEUED\020\002\022\031\n\025THREAD_" +
+      "STATUS_RUNNING\020\003\022\031\n\025THREAD_STATUS_BLOCKE" +
+      "D\020\004\022\033\n\027THREAD_STATUS_COMPLETED\020\005\022\030\n\024THRE" +
+      "AD_STATUS_FAILED\020\006\022\033\n\027THREAD_STATUS_CANC" +
+      "ELLED\020\007Bc\n\033io.github.protolink_grpc.v1P\001" +
+      "ZBgithub.com/protolink-grpc/protolink-gr" +
+      "pc/gen/go/plgrpc/v1;plgrpcv1b\006proto3"
     };
     descriptor = com.google.protobuf.Descriptors.FileDescriptor
       .internalBuildGeneratedFileFrom(descriptorData,
@@ -339,7 +341,7 @@ public final class Snapshot {
     internal_static_plgrpc_v1_ContextBoundarySnapshot_fieldAccessorTable = new
       com.google.protobuf.GeneratedMessage.FieldAccessorTable(
         internal_static_plgrpc_v1_ContextBoundarySnapshot_descriptor,
-        new java.lang.String[] { "TaskId", "Sequence", "PreparedSequence", "Manifest", "Step", "Compactions", "Gaps", });
+        new java.lang.String[] { "TaskId", "Sequence", "PreparedSequence", "Manifest", "Step", "Compactions", "Gaps", "Offered", "Omitted", });
     internal_static_plgrpc_v1_CompactionSummary_descriptor =
       getDescriptor().getMessageTypes().get(12);
     internal_static_plgrpc_v1_CompactionSummary_fieldAccessorTable = new
