@@ -25,7 +25,17 @@ def run(main: Coroutine[Any, Any, T]) -> T:
 
 
 def run_server(main: Coroutine[Any, Any, T]) -> T:
-    """Run a coroutine like `run`, for a server process: its threads are scheduled as batch work (`schedule_as_batch`)."""
+    """Run a coroutine like `run`, for a server process: its threads are scheduled as batch work (`schedule_as_batch`).
+
+    Raises:
+        RuntimeError: An event loop is running in this thread.
+    """
+    if running_loop() is not None:
+        main.close()
+        raise RuntimeError(
+            "an event loop is running in this thread, and a server in the foreground needs its own; await serve() and aclose(), use "
+            "`async with`, or call start(background=True)"
+        )
     schedule_as_batch()
     return run(main)
 

@@ -96,6 +96,12 @@ def test_an_agent_runs_beside_a_program_that_does_not_await() -> None:
     agent.stop()  # once more does no harm
 
 
+@pytest.mark.parametrize("server", [Gated(), Registry(url="grpc://127.0.0.1:0")], ids=["agent", "registry"])
+async def test_a_server_in_the_foreground_is_refused_beside_a_running_event_loop(server: Agent | Registry) -> None:
+    with pytest.raises(RuntimeError, match=r"`async with`, or call start\(background=True\)"):
+        server.start()
+
+
 async def test_a_stop_frees_the_port() -> None:
     port = free_port()
     async with Gated(f"grpc://127.0.0.1:{port}"):
