@@ -33,8 +33,8 @@ def run_server(main: Coroutine[Any, Any, T]) -> T:
     if running_loop() is not None:
         main.close()
         raise RuntimeError(
-            "an event loop is running in this thread, and a server in the foreground needs its own; await serve() and aclose(), use "
-            "`async with`, or call start(background=True)"
+            "an event loop is running in this thread, and a server in the foreground needs its own; await serve() and aclose(), "
+            "use `async with`, or call start(background=True)"
         )
     schedule_as_batch()
     return run(main)
