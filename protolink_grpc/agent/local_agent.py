@@ -64,6 +64,7 @@ from protolink_grpc.runtime.submission import Submission
 from protolink_grpc.state.control import StateControl, require_state
 from protolink_grpc.storage.approvals import ApprovalQuery
 from protolink_grpc.storage.port import TaskHead, TaskQuery
+from protolink_grpc.storage.quiet_positions import QuietPosition
 from protolink_grpc.tools.toolbox import Toolbox
 from protolink_grpc.wire.events import delta_from_frame, event_from_frame, is_delta
 from protolink_grpc.wire.tasks import MAX_ARTIFACTS, MAX_MESSAGES, check_bounds, check_id
@@ -195,9 +196,9 @@ class LocalAgent:
             export=self._export_session,
         )
 
-    def _export_session(self, session_id: str, after: int) -> SessionExport:
+    def _export_session(self, session_id: str, after: int, quiet: QuietPosition | None) -> SessionExport:
         found = self._find()
-        return SessionExport(session_id, found.card().name, after, found.redaction)
+        return SessionExport(session_id, found.card().name, after, found.redaction, quiet)
 
     @property
     def snapshots(self) -> LocalSnapshots:

@@ -28,9 +28,10 @@ from protolink_grpc.net.page_tokens import (
     token_from_position,
 )
 from protolink_grpc.reports import SessionExport
-from protolink_grpc.reports.export import check_cursor, convert_session
+from protolink_grpc.reports.export import check_cursor, convert_session, last_position
 from protolink_grpc.runtime.service import TaskService
 from protolink_grpc.runtime.submission import Submission
+from protolink_grpc.storage.quiet_positions import QuietPosition
 from protolink_grpc.wire.sessions import items_from_bytes
 from protolink_grpc.wire.tasks import check_id
 
@@ -65,7 +66,7 @@ class LocalSessions:
     Args:
         read_events: Converts a batch of frames.
         copy: Builds a submission with copies of a task's content.
-        export: Creates the export of a session after a sequence, for events of the Agent Runtime contract.
+        export: Creates the export of a session after a sequence, for events of the Agent Runtime contract. See SessionExport.
     """
 
     def __init__(
@@ -76,7 +77,7 @@ class LocalSessions:
         read_events: Callable[[list[bytes]], list[RunEvent]],
         copy: Callable[[Task], Submission],
         *,
-        export: Callable[[str, int], SessionExport],
+        export: Callable[[str, int, QuietPosition | None], SessionExport],
     ) -> None:
         self._principal = principal
         self._on_its_loop = on_its_loop
@@ -247,11 +248,16 @@ class LocalSessions:
     ) -> AsyncGenerator[list[dict[str, Any]], None]:
         session = (await self.get(session_id, "", 1, "", None)).session
         check_cursor(after, session)
-        export = self._export(session_id, after)
+        quiet = await self._on_its_loop(
+            lambda service: service.sessions.quiet_position(self._principal, session_id, last_position(after)), None
+        )
+        export = self._export(session_id, after, quiet)
 
         def open_events(service: TaskService) -> AsyncGenerator[list[dict[str, Any]], None]:
-            bodies = service.sessions.watch(self._principal, session_id)
-            return convert_session(bodies, lambda items: list(export.records(items)), stop_at_end=stop_at_end)
+            def watch(position: int) -> AsyncGenerator[bytes, None]:
+                return service.sessions.watch(self._principal, session_id, after=position)
+
+            return convert_session(export, watch, lambda items: list(export.records(items)), stop_at_end=stop_at_end)
 
         def copy(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
             return [plain(each) for each in records]

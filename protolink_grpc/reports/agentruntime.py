@@ -20,6 +20,7 @@ from protolink_grpc.net.trace_context import span_id_of, trace_of
 from protolink_grpc.reports.agentruntime_state import UNKNOWN, Mapped, Record, TaskRecords, run_id_of
 from protolink_grpc.reports.agentruntime_tasks import LOST, end_of, records_of
 from protolink_grpc.reports.agentruntime_threads import OpenTurn, ThreadRecords
+from protolink_grpc.storage.quiet_positions import QuietPosition
 
 SCHEMA_VERSION: Final = "protolink-grpc-0.1"
 
@@ -50,16 +51,17 @@ class _Source:
 
 
 class AgentRuntimeView:
-    """Converts the events of one session, or of one task, to records of the contract. All events, in order, from the first one.
+    """Converts the events of one session, or of one task, to records of the contract: all events, in order.
 
     The `sequence` of a record is the position of its event times `PLACES`, plus the index of the record within the event. In the
     export of a single task, the position is the event's sequence, and the turns are counted within the task.
 
     Args:
         session_id, agent_name: Those of the session; a task's events have their own.
+        quiet: The position of the session after which the events begin; None means the first event.
     """
 
-    def __init__(self, session_id: str = "", agent_name: str = "") -> None:
+    def __init__(self, session_id: str = "", agent_name: str = "", quiet: QuietPosition | None = None) -> None:
         self._session_id = session_id
         self._agent_name = agent_name
         self._tasks: dict[str, TaskRecords] = {}
@@ -67,6 +69,8 @@ class AgentRuntimeView:
         """The traces of ended tasks that do not follow from their ids."""
         self._turns: dict[str, OpenTurn] = {}
         self._threads: dict[str, ThreadRecords] = {}
+        if quiet is not None:
+            self._threads = {name: ThreadRecords.after(turn) for name, turn in quiet.last_turns.items()}
         self._turn_count = 0
 
     def of_session(self, item: SessionItem) -> Iterator[Record]:
@@ -86,6 +90,29 @@ class AgentRuntimeView:
             source = _Source(f"{self._session_id}/{item.position}", event.created_at, ids, {"sourceType": kind})
             found = self._of_session_event(event)
         yield from ((source, *each) for each in found)
+
+    def needs_earlier(self, items: Iterable[SessionItem]) -> bool:
+        """Whether one of the next events is about a task, a turn or a history that is not known."""
+        tasks, turns = self._tasks.keys() | set(), self._turns.keys() | set()
+        for item in items:
+            match item.event:
+                case RunEvent(task_id=task_id, sequence=sequence):
+                    if sequence != 1 and task_id not in tasks:
+                        return True
+                    tasks.add(task_id)
+                case SessionEvent(payload=ses.TurnSubmitted() as submitted):
+                    if submitted.after_sequence and submitted.task_id not in tasks:
+                        return True
+                    tasks.add(submitted.task_id)
+                    turns.add(submitted.turn_id)
+                case SessionEvent(payload=ses.ThreadRolledBack()):
+                    return True
+                case SessionEvent(payload=ses.TurnMerged(into_turn_id=turn_id)) if turn_id not in turns:
+                    return True
+                case SessionEvent(payload=ses.TurnPromoted() | ses.TurnStarted() | ses.TurnEnded() as change):
+                    if change.turn_id not in turns:
+                        return True
+        return False
 
     def of_task(self, event: RunEvent) -> Iterator[Record]:
         """Convert the next event of a task's log. Live text has no records."""

@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Final
+from typing import Final, Self
 
 from protolink_grpc.models.lifecycle import INTERRUPTED, TaskState
-from protolink_grpc.models.session import TurnEnded, TurnSubmitted
+from protolink_grpc.models.session import Turn, TurnEnded, TurnSubmitted
 from protolink_grpc.models.snapshot import ThreadStatus
 from protolink_grpc.reports.agentruntime_state import TaskRecords
 
@@ -55,6 +55,12 @@ class ThreadRecords:
     _waiting: set[str] = field(default_factory=set)
     """The tasks that wait for input."""
     _last: _LastTurn = _LastTurn()
+
+    @classmethod
+    def after(cls, last: Turn) -> Self:
+        """Return a thread without open turns, after its last turn."""
+        status = _RESULTS.get(last.result or TaskState.UNKNOWN, ThreadStatus.IDLE)
+        return cls(status=status, _last=_LastTurn(last.position, last.task_id, last.result))
 
     @property
     def active(self) -> list[str]:

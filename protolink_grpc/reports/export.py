@@ -2,7 +2,8 @@
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, Callable, Iterable, Iterator
+from collections import deque
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Sequence
 from contextlib import aclosing
 from typing import Any, TypeVar
 
@@ -14,6 +15,7 @@ from protolink_grpc.models.references import References
 from protolink_grpc.models.report import redact_json, to_json_line
 from protolink_grpc.models.session import Session, SessionItem
 from protolink_grpc.reports.agentruntime import PLACES, AgentRuntimeView
+from protolink_grpc.storage.quiet_positions import QuietPosition
 from protolink_grpc.wire.events import event_from_frame
 from protolink_grpc.wire.sessions import read_response
 
@@ -70,28 +72,63 @@ class SessionExport:
 
     Args:
         agent_name: The agent of the session.
-        after: Sequence of the last record that the reader has; 0 means none. The events are needed from the first one in any case.
+        after: Sequence of the last record that the reader has; 0 means none.
         redaction_policy: As in RunExport.
+        quiet: A position before `after`; None means the begin of the session.
+
+    Attributes:
+        start: The position after which the events are needed.
     """
 
     def __init__(
-        self, session_id: str, agent_name: str, after: int = 0, redaction_policy: RedactionPolicy | None = None
+        self,
+        session_id: str,
+        agent_name: str,
+        after: int = 0,
+        redaction_policy: RedactionPolicy | None = None,
+        quiet: QuietPosition | None = None,
     ) -> None:
-        self._view = AgentRuntimeView(session_id, agent_name)
+        self._ids = session_id, agent_name
         self._after = after
         self._redaction = redaction_policy
+        self._view = AgentRuntimeView(session_id, agent_name, quiet)
+        self.start = 0 if quiet is None else quiet.position
 
     def records(self, items: Iterable[SessionItem]) -> Iterator[Record]:
         """Return the records of the next events of the session's stream."""
         for item in items:
-            for record in self._view.of_session(item):
+            records = self._view.of_session(item)
+            if self._is_before(item):
+                deque(records, maxlen=0)
+                continue
+            for record in records:
                 if record["sequence"] > self._after:
                     yield _prepare(record, self._redaction)
+
+    def _is_before(self, item: SessionItem) -> bool:
+        """Whether the reader has all records of an event."""
+        return item.position <= last_position(self._after)
 
     def lines(self, items: Iterable[SessionItem]) -> Iterator[tuple[int, str]]:
         """Return the sequences and the lines of the next records."""
         for record in self.records(items):
             yield record["sequence"], to_json_line(record)
+
+    def needs_earlier(self, items: Sequence[SessionItem]) -> bool:
+        """Whether the records of the next events depend on events before `start`. Then call `restart`."""
+        return bool(self.start) and self._view.needs_earlier(items)
+
+    def restart(self) -> None:
+        """Forget all events, and begin with the first one of the session."""
+        self._view, self.start = AgentRuntimeView(*self._ids), 0
+
+    def skip(self, items: Iterable[SessionItem], end: int) -> bool:
+        """Convert the next events before a position, without their records. Returns whether there was one at the position."""
+        for item in items:
+            if item.position >= end:
+                return True
+            deque(self._view.of_session(item), maxlen=0)
+        return False
 
 
 LARGE_BYTES = 4 << 10
@@ -99,26 +136,51 @@ LARGE_BYTES = 4 << 10
 
 
 async def convert_session(
-    bodies: AsyncGenerator[bytes, None], convert: Callable[[list[SessionItem]], T], *, stop_at_end: bool = False
+    export: SessionExport,
+    watch: Callable[[int], AsyncGenerator[bytes, None]],
+    convert: Callable[[list[SessionItem]], T],
+    *,
+    stop_at_end: bool = False,
 ) -> AsyncGenerator[T, None]:
     """Yield what `convert` returns for the items of each response of a session's stream.
 
     Args:
-        bodies: Encoded responses, from the first event of the session, because its records depend on all earlier events.
-        convert: Called in a thread for large responses, in order.
+        watch: Returns the encoded responses of the stream after a position.
+        convert: Returns something of the export's records. Called in a thread for large responses, in order.
         stop_at_end: End after the last event that existed at the begin of the stream.
     """
 
-    def read(body: bytes) -> tuple[T, bool]:
+    def read(body: bytes) -> tuple[list[SessionItem], bool, T | None]:
         items, is_caught_up = read_response(body)
-        return convert(items), is_caught_up
+        return items, is_caught_up, None if export.needs_earlier(items) else convert(items)
 
-    async with aclosing(bodies) as responses:
+    async with aclosing(watch(export.start)) as responses:
         async for body in responses:
-            found, is_caught_up = await asyncio.to_thread(read, body) if len(body) > LARGE_BYTES else read(body)
+            items, is_caught_up, found = await _in_thread(read, body)
+            if found is None:
+                await _read_before(export, watch, items[0].position)
+                found = await asyncio.to_thread(convert, items)
             yield found
             if stop_at_end and is_caught_up:
                 return
+
+
+async def _read_before(export: SessionExport, watch: Callable[[int], AsyncGenerator[bytes, None]], end: int) -> None:
+    """Restart an export, and let it read the session up to before a position."""
+    export.restart()
+    async with aclosing(watch(0)) as responses:
+        async for body in responses:
+            if await _in_thread(lambda each: export.skip(read_response(each)[0], end), body):
+                return
+
+
+async def _in_thread(read: Callable[[bytes], T], body: bytes) -> T:
+    return await asyncio.to_thread(read, body) if len(body) > LARGE_BYTES else read(body)
+
+
+def last_position(after: int) -> int:
+    """Return the last position of which a reader has all records, or -1."""
+    return (after + 1) // PLACES - 1
 
 
 def check_cursor(after: int, session: Session) -> None:

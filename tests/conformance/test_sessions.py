@@ -3,7 +3,7 @@
 import asyncio
 import concurrent.futures
 from collections import defaultdict
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
 from dataclasses import asdict
 from typing import Any
@@ -35,6 +35,7 @@ from protolink_grpc.client.http_channel import close_http_channels
 from protolink_grpc.edges.grpc import session_servicer
 from protolink_grpc.models.ids import new_uuid
 from protolink_grpc.models.session import SessionItem
+from protolink_grpc.runtime.session_watch import SessionWatcher
 from protolink_grpc.storage import session_log
 
 WAIT_S = 20.0
@@ -495,6 +496,44 @@ async def test_the_contracts_events_of_a_session_end_at_its_end_and_continue_aft
     assert {each["sessionId"] for each in found} == {"s"}
     for index, event in enumerate(found):
         assert await runtime_events(link, after=event["sequence"]) == found[index + 1 :]
+
+
+async def test_the_contracts_events_of_a_long_session_continue_without_its_begin(
+    link: Link, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: list[int] = []
+    watch = SessionWatcher.watch
+
+    def noted(watcher: SessionWatcher, owner: str, session_id: str, after: int) -> AsyncGenerator[bytes, None]:
+        read.append(after)
+        return watch(watcher, owner, session_id, after)
+
+    first = await link.sessions.submit("s", "hotel")
+    await link.end_of("s", first)
+    for text in ("train", "ask city", "car"):
+        await link.end_of("s", await link.sessions.submit("s", text, when_busy="start"))
+    page = await link.sessions.get("s")
+    found = await runtime_events(link)
+    monkeypatch.setattr(SessionWatcher, "watch", noted)
+    waits = next(turn for turn in page.turns if turn.result is TaskState.INPUT_REQUIRED)
+    assert await runtime_events(link, after=found[-3]["sequence"]) == found[-2:]
+    assert read == [waits.position - 1]
+
+    # An older task continues, so that its events are needed.
+    rest: list[dict[str, Any]] = []
+    read.clear()
+    async with (
+        asyncio.timeout(WAIT_S),
+        aclosing(link.sessions.runtime_events("s", after=found[-2]["sequence"])) as events,
+    ):
+        async for event in events:
+            if not rest:
+                await link.client.tasks.retry(first.task_id)
+            rest.append(event)
+            if event["type"] == "snapshot.updated" and len(rest) > 1:
+                break
+    assert read == [waits.position - 1, 0]
+    assert found[:-1] + rest == await runtime_events(link)
 
 
 async def test_without_a_stop_the_contracts_events_go_on_with_the_session(link: Link) -> None:

@@ -301,6 +301,17 @@ class Story:
                     return found
         raise AssertionError("the stream ended")
 
+    async def resumed(self, after: int, count: int) -> list[dict[str, Any]]:
+        """The first Agent Runtime events of the session after a sequence."""
+        if not count:
+            return []
+        stream = self.client.sessions.runtime_events("s", after=after)
+        async with asyncio.timeout(WAIT_S), aclosing(stream) as records:
+            found = [await anext(records)]
+            while len(found) < count:
+                found.append(await anext(records))
+        return found
+
     async def check(self) -> None:
         """Compare each snapshot with the fold of the stream up to its position."""
         snapshots = self.client.snapshots
@@ -308,6 +319,9 @@ class Story:
         items = await self.stream(session.session.position)
         records = [*SessionExport("s", "clerk").records(items)]
         assert violations_of(records, document_of(session)) == []
+        whole = await self.resumed(0, len(records))
+        for place in range(0, len(whole), 1 + len(whole) // 8):
+            assert await self.resumed(whole[place]["sequence"], len(whole) - place - 1) == whole[place + 1 :]
         fold = Fold(items)
         if not any(each.availability == "stale" for each in session.gaps):
             statuses = {each["threadId"]: each["payload"]["status"] for each in records if each["type"] == UPDATED}

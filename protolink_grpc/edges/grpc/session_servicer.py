@@ -1,6 +1,6 @@
 """SessionService over gRPC: converts requests, calls the runtime, converts results."""
 
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Iterator
 from contextlib import aclosing
 
 from plgrpc.v1 import session_service_pb2 as pb
@@ -21,7 +21,7 @@ from protolink_grpc.net.page_tokens import (
     token_from_position,
 )
 from protolink_grpc.reports import SessionExport
-from protolink_grpc.reports.export import check_cursor, convert_session
+from protolink_grpc.reports.export import check_cursor, convert_session, last_position
 from protolink_grpc.runtime.service import TaskService
 from protolink_grpc.runtime.submission import Submission
 from protolink_grpc.wire.bounds import is_small, run_in_thread
@@ -222,13 +222,17 @@ class SessionServicer(session_service_pb2_grpc.SessionServiceServicer):
         session_id, principal = convert.require_id(request.session_id, "session_id"), caller()
         session, _, _ = await self._sessions.get(principal, session_id, limit=1)
         check_cursor(request.after_sequence, session)
-        export = SessionExport(session_id, self._agent_name(), request.after_sequence, self._redaction)
+        after = request.after_sequence
+        quiet = await self._sessions.quiet_position(principal, session_id, last_position(after))
+        export = SessionExport(session_id, self._agent_name(), after, self._redaction, quiet)
 
         def encode(items: list[SessionItem]) -> list[pb.RuntimeEvent]:
             return [runtime_event_to_pb(each) for each in export.records(items)]
 
-        bodies = self._sessions.watch(principal, session_id)
-        converted = convert_session(bodies, encode, stop_at_end=request.stop_at_end)
+        def watch(position: int) -> AsyncGenerator[bytes, None]:
+            return self._sessions.watch(principal, session_id, after=position)
+
+        converted = convert_session(export, watch, encode, stop_at_end=request.stop_at_end)
         async with aclosing(converted) as batches:
             async for events in batches:
                 for piece in _pieces(events):

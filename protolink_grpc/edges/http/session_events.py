@@ -1,5 +1,6 @@
 """The events of a session in the format of the Agent Runtime contract, as server-sent events."""
 
+from collections.abc import AsyncGenerator
 from contextlib import aclosing
 
 from starlette.requests import Request
@@ -13,7 +14,7 @@ from protolink_grpc.edges.http.sse import Batches, OpenStreams, event_frame, las
 from protolink_grpc.models.redaction import RedactionPolicy
 from protolink_grpc.models.session import SessionItem
 from protolink_grpc.reports import SessionExport
-from protolink_grpc.reports.export import check_cursor, convert_session
+from protolink_grpc.reports.export import check_cursor, convert_session, last_position
 from protolink_grpc.runtime.service import TaskService
 
 PATH = "/runtime/v1/sessions/{session_id}/events"
@@ -50,7 +51,8 @@ class SessionEvents:
         session_id, after = str(request.path_params["session_id"]), last_event_id(request) or 0
         session, _, _ = await self._sessions.get(principal.name, session_id, limit=1)
         check_cursor(after, session)
-        export = SessionExport(session_id, self._agent_name, after, self._redaction)
+        quiet = await self._sessions.quiet_position(principal.name, session_id, last_position(after))
+        export = SessionExport(session_id, self._agent_name, after, self._redaction, quiet)
         slot = self._guard.stream_quota.take(principal)
         return await open_stream(
             request, self._frames(principal.name, session_id, export), self._streams, _error_frame, slot
@@ -60,8 +62,11 @@ class SessionEvents:
         def encode(items: list[SessionItem]) -> bytes:
             return b"".join(event_frame(line.encode(), sequence) for sequence, line in export.lines(items))
 
+        def watch(position: int) -> AsyncGenerator[bytes, None]:
+            return self._sessions.watch(principal, session_id, after=position)
+
         start = b":\n\n"  # so that the response begins at once, even if the reader has all records
-        async with aclosing(convert_session(self._sessions.watch(principal, session_id), encode)) as batches:
+        async with aclosing(convert_session(export, watch, encode)) as batches:
             async for frames in batches:
                 if start or frames:
                     yield start + frames
