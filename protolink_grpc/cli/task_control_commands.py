@@ -17,7 +17,7 @@ from protolink_grpc.client.agent_client import AgentClient
 from protolink_grpc.models.clock import micros_from_iso
 from protolink_grpc.models.json_value import to_json
 from protolink_grpc.models.message import Message
-from protolink_grpc.models.snapshot import TaskSnapshot
+from protolink_grpc.models.snapshot import DeliveryState, TaskSnapshot
 from protolink_grpc.models.task import Task
 from protolink_grpc.models.task_control import LinkKind, TaskDescription, TaskLink, TaskStatus
 
@@ -254,6 +254,14 @@ def _fields(snapshot: TaskSnapshot) -> list[tuple[str, str]]:
         ("External", "yes" if snapshot.external else ""),
         ("Progress", " ".join(filter(None, (reported, progress.message if progress is not None else "")))),
         ("Approvals", ", ".join(snapshot.pending_approvals)),
+        ("Delivery", _delivery(snapshot)),
         ("Created", moment(snapshot.created_at)),
         ("Changed", moment(snapshot.updated_at)),
     ]
+
+
+def _delivery(snapshot: TaskSnapshot) -> str:
+    """Return the state of the delivery to webhooks; empty if the task has none."""
+    if snapshot.delivery is DeliveryState.NOT_APPLICABLE:
+        return ""
+    return f"{snapshot.delivery}: {snapshot.delivery_error}" if snapshot.delivery_error else str(snapshot.delivery)

@@ -135,6 +135,7 @@ def _snapshot(fold: TaskFold, around: _Surroundings) -> TaskSnapshot:
     status = status_of(fold, is_blocked=around.is_blocked, is_archived=around.is_archived)
     controls, history = fold.controls, fold.history
     starts = [micros for *_, micros, _, _, fact in history if fact is not None and fact.attempt]
+    delivery = _delivery(fold, around)
     return TaskSnapshot(
         fold.task_id,
         fold.sequence,
@@ -161,7 +162,8 @@ def _snapshot(fold: TaskFold, around: _Surroundings) -> TaskSnapshot:
         message_count=len(fold.messages),
         artifact_count=fold.artifact_count,
         usage=None if fold.usage is None else replace(fold.usage, metadata=plain(fold.usage.metadata)),
-        delivery=_delivery(fold, around),
+        delivery=delivery,
+        delivery_error=_delivery_error(around.failures) if delivery is DeliveryState.FAILED else "",
         external=controls is not None and controls.is_external,
     )
 
@@ -184,6 +186,13 @@ def _delivery(fold: TaskFold, around: _Surroundings) -> DeliveryState:
     if not all(row.done or row.cursor >= fold.sequence for row in around.webhooks):
         return DeliveryState.PENDING
     return DeliveryState.FAILED if around.failures else DeliveryState.DELIVERED
+
+
+def _delivery_error(failures: Sequence[WebhookFailure]) -> str:
+    """Return the failure of the webhook that failed last."""
+    latest = max(failures, key=lambda each: each.create_micros)
+    since = iso_from_micros(latest.create_micros)
+    return f"{latest.error}: webhook {latest.config_id}, event {latest.sequence}, given up since {since}"
 
 
 def _attempts(fold: TaskFold, status: TaskStatus) -> tuple[TaskAttempt, ...]:

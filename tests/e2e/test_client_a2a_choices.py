@@ -1,12 +1,14 @@
 """What a client asks of A2A by name: webhooks, at our own agents and at those of other systems, and a binding."""
 
 import asyncio
+import re
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
+from cli_world import plgrpc
 from foreign_world import GRPC, JSONRPC, REST, a2a_server, listening, serving
 from starlette.applications import Starlette
 from starlette.requests import Request
@@ -171,6 +173,7 @@ async def failed(agent: Asking, url: str) -> str:
     await client.send_task(None, asked.add_message(Message.user("the red one")))
     found = await delivery(client, asked.id, DeliveryState.FAILED)
     assert found.gaps == ()
+    assert "sesame" not in found.delivery_error
     return asked.id
 
 
@@ -188,10 +191,14 @@ async def test_a_delivery_that_was_given_up_is_failed_also_after_a_restart_until
             client = AgentClient(url=agent.card.url)
             found = await client.tasks.get(task_id)
             assert (found.delivery, found.gaps) == (DeliveryState.FAILED, ())
+            assert re.fullmatch(rf"{cause}: webhook mine, event \d+, given up since 20[^ ]+", found.delivery_error)
+            done = await asyncio.to_thread(plgrpc, "task", "show", agent.card.url, task_id)
+            assert f"Delivery: failed: {cause}: webhook mine" in done.out
             [listed] = (await client.tasks.list()).snapshots
             assert listed.delivery is DeliveryState.FAILED
             await client.delete_push_config(None, task_id, "mine")
-            assert (await client.tasks.get(task_id)).delivery is DeliveryState.NOT_APPLICABLE
+            deleted = await client.tasks.get(task_id)
+            assert (deleted.delivery, deleted.delivery_error) == (DeliveryState.NOT_APPLICABLE, "")
             await client.sessions.delete("trip")
             with pytest.raises(TaskNotFoundError):
                 await client.tasks.get(task_id)
