@@ -48,8 +48,12 @@ from protolink_grpc.storage import session_rows as rows
 from protolink_grpc.storage.records import Records
 from protolink_grpc.storage.session_log import BESIDE_OTHERS, Opening, QueuedChange, SessionLog
 from protolink_grpc.storage.session_rows import EndedTurn, owner_of
+from protolink_grpc.wire.tasks import encode_message
 
 log = get_logger(__name__)
+
+MAX_MERGED_BYTES = 1 << 20
+"""Maximum size of the encoded messages of a queued turn after a merge, because each merge writes all of them again."""
 
 RETRIES = 8
 """Attempts of one submission while the thread keeps changing."""
@@ -124,6 +128,7 @@ class SessionTurns:
         Raises:
             ThreadBusyError: The thread has an active turn, and the policy is `reject`.
             ThreadNotFoundError: The thread was not started.
+            ResourceExhaustedError: The queue of the thread is full, or no more can be merged into its last turn.
             ProtolinkError: As `TaskService.submit`.
         """
         turn = await self._accept_turn(submission, principal, session_id, Opening(thread_id, turn_id, when_busy))
@@ -197,12 +202,13 @@ class SessionTurns:
 
         Raises:
             TurnNotQueuedError: The turn has left the queue.
+            ResourceExhaustedError: Too many inputs were merged into the turn, or they are too large together.
             SequenceConflictError: Another process has changed the input of the turn at the same time.
         """
         merged = (submission.opening or BESIDE_OTHERS).turn_id or new_uuid()
         async with self._merging:
             live = await self._queued_task(turn)
-            facts, change = _merged_input(live.fold, submission), QueuedChange(turn.turn_id, merged)
+            facts, change = _merged_input(live.fold, submission, turn), QueuedChange(turn.turn_id, merged)
             # The facts have the whole input, so they belong to the log that they were computed from.
             await live.record(facts, change=change, expected=live.fold.sequence)
         return turn
@@ -417,8 +423,8 @@ class SessionTurns:
         return owner_of(self._agent_name, principal)
 
 
-def _merged_input(fold: TaskFold, submission: Submission) -> list[Fact]:
-    """Return the facts that add an input to a task that has not begun.
+def _merged_input(fold: TaskFold, submission: Submission, turn: Turn) -> list[Fact]:
+    """Return the facts that add an input to the task of a queued turn. Raises ResourceExhaustedError.
 
     Its parts join the last message, because most agents read only that one.
     """
@@ -428,7 +434,15 @@ def _merged_input(fold: TaskFold, submission: Submission) -> list[Fact]:
         return [added, *others]
     parts = [part for each in added.messages for part in each.parts]
     last = replace(messages[-1], parts=[*messages[-1].parts, *parts])
-    return [TaskInputReplaced((*messages[:-1], last), fold.principal), *others]
+    whole = (*messages[:-1], last)
+    if (size := sum(len(encode_message(each)) for each in whole)) > MAX_MERGED_BYTES:
+        raise ResourceExhaustedError(
+            f"turn {turn.turn_id} would have an input of {size} bytes, and a merge has at most {MAX_MERGED_BYTES}; "
+            "submit another turn",
+            turn_id=turn.turn_id,
+            max_bytes=str(MAX_MERGED_BYTES),
+        )
+    return [TaskInputReplaced(whole, fold.principal), *others]
 
 
 def _begun_turn(live: LiveTask | None) -> Turn:

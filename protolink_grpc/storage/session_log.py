@@ -66,6 +66,9 @@ from protolink_grpc.wire.sessions import encode_event
 MAX_QUEUED: Final = 100
 """Maximum number of turns in the queue of one thread."""
 
+MAX_MERGED: Final = 100
+"""Maximum number of inputs that are merged into one queued turn, because each merge writes the whole input again."""
+
 MAX_THREADS: Final = 1000
 """Maximum number of threads that one session can have besides the thread `default`."""
 
@@ -362,15 +365,27 @@ class SessionLog:
         Raises:
             TurnNotFoundError, TurnNotQueuedError: There is no such turn, or it has left the queue.
             TaskAlreadyExistsError: The session has a turn with the id of the merged input.
+            ResourceExhaustedError: Too many inputs were merged into the turn.
         """
         known = require_turn(self._records, self.head, change.turn_id)
         if isinstance(known, EndedTurn) or known.state is not TurnState.QUEUED:
             raise turn_not_queued_error(turn_of(known))
         if change.merged:
             self._check_new(change.merged)
+            self._check_can_merge(known)
             self._add(TurnMerged(change.merged, known.turn_id))
             self._puts.append((MERGED_TURNS, MergedTurn(self.head.number, change.merged, known.turn_id)))
             self._merged += 1
+
+    def _check_can_merge(self, turn: OpenTurn) -> None:
+        if self.head.merged < MAX_MERGED:
+            return
+        where = {"session": self.head.number, "into_turn": turn.turn_id}
+        if len(self._records.select(MERGED_TURNS, where, limit=MAX_MERGED)) == MAX_MERGED:
+            raise ResourceExhaustedError(
+                f"{MAX_MERGED} inputs were merged into turn {turn.turn_id} already; submit another turn",
+                turn_id=turn.turn_id,
+            )
 
     def _check_new(self, turn_id: str) -> None:
         is_known = find_turn(self._records, self.head, turn_id) is not None

@@ -174,7 +174,9 @@ THREADS: Final = Kind(
     ThreadRow, name="session_threads", key=("session", "thread_id"), order=("create_micros", "thread_id")
 )
 ROLLBACKS: Final = Kind(Rollback, name="session_rollbacks", key=("session", "thread_id", "number"))
-MERGED_TURNS: Final = Kind(MergedTurn, name="session_merged_turns", key=("session", "turn_id"))
+MERGED_TURNS: Final = Kind(
+    MergedTurn, name="session_merged_turns", key=("session", "turn_id"), indexes=(("session", "into_turn"),)
+)
 OPEN_TURNS: Final = Kind(
     OpenTurn,
     name="session_open_turns",

@@ -19,6 +19,7 @@ from protolink_grpc import (
     InvalidArgumentError,
     MemoryStore,
     Message,
+    ResourceExhaustedError,
     ScriptedLLM,
     SessionNotFoundError,
     SQLiteStorage,
@@ -35,6 +36,7 @@ from protolink_grpc import (
 )
 from protolink_grpc.llms.port import ModelRequest
 from protolink_grpc.models.ids import new_uuid
+from protolink_grpc.storage import session_log
 from protolink_grpc.storage.port import TaskStore
 
 WAIT_S = 20.0
@@ -327,6 +329,34 @@ async def test_inputs_that_are_merged_at_once_are_all_kept(store: Callable[[], T
         async with asyncio.timeout(WAIT_S), aclosing(chat.sessions.stream("s", "first")) as events:
             assert [event async for event in events][-1].state is TaskState.COMPLETED
         assert sorted(Chat._questions(chat.model.requests[-1])) == sorted(["wait", "first", *texts])
+
+
+async def test_the_number_of_inputs_that_are_merged_into_a_turn_is_bounded(
+    chat: Chat, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(session_log, "MAX_MERGED", 2)
+    await chat.submit("wait")
+    for text in ("first", "second", "third"):
+        await chat.submit(text, when_busy="merge")
+    for _ in range(2):
+        with pytest.raises(ResourceExhaustedError, match="2 inputs were merged into turn first already"):
+            await chat.submit("fourth", when_busy="merge")
+    assert (await chat.submit("second", when_busy="merge")).turn_id == "first"  # a repetition is no further merge
+    assert (await chat.submit("fourth")).state is TurnState.QUEUED
+    assert (await chat.submit("fifth", when_busy="merge")).turn_id == "fourth"
+
+
+async def test_the_size_of_a_merged_input_is_bounded(chat: Chat) -> None:
+    await chat.submit("wait")
+    first = await chat.submit("first")
+    large = Task.create_infer(prompt="x" * 400_000)
+    merged = [await chat.sessions.submit("s", large, when_busy="merge") for _ in range(2)]
+    assert {each.turn_id for each in merged} == {"first"}
+    before = await chat.sessions.get("s")
+    with pytest.raises(ResourceExhaustedError, match="a merge has at most 1048576"):
+        await chat.sessions.submit("s", large, when_busy="merge")
+    assert (await chat.sessions.get("s")) == before
+    assert (await chat.submit("last", when_busy="merge")).turn_id == first.turn_id
 
 
 async def test_without_a_queue_a_merged_input_waits_like_any_other(chat: Chat) -> None:
