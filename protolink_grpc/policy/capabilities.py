@@ -40,6 +40,9 @@ RuleValue: TypeAlias = PolicyEffect | bool | str | Mapping[str, Any]
 POLICY_SOURCE, CONTEXT_SOURCE = "policy", "context"
 """The values of `metadata["sources"]` of a decision: the agent's policy, the run's context."""
 
+DEFAULT_RULE = "default"
+"""Name of the rule for all capabilities without a rule of their own."""
+
 
 class Policy(Protocol):
     """Decides about actions. An application's own policy can use all fields of an action, not only its capabilities."""
@@ -47,7 +50,8 @@ class Policy(Protocol):
     async def evaluate(self, action: RunAction, context: RunContext) -> PolicyDecision:
         """Decide about `action`. Both arguments are copies.
 
-        For `require_approval`, `metadata` may contain `editable` (the approver may change the arguments) and `expires_s`.
+        For `require_approval`, `metadata` may contain `editable` (the approver may change the arguments) and `expires_s`. Its
+        key `rule` may name the rule that decided.
         """
         ...
 
@@ -97,11 +101,12 @@ class CapabilityPolicy:
 
     def _verdict(self, capability: str, context: RunContext) -> "_Verdict":
         found = find_rule(self._rules, capability)
-        own, origin = (found[1], f"rule '{found[0]}'") if found else (self._default, "default")
+        own, origin = (found[1], f"rule '{found[0]}'") if found else (self._default, DEFAULT_RULE)
+        name = found[0] if found else DEFAULT_RULE
         missing = own.scopes.difference(context.scopes)
         if missing:
-            return _Verdict(_DENY, f"{origin}, which requires the scope {' '.join(sorted(missing))}")
-        return _Verdict(own.rule, origin)
+            return _Verdict(_DENY, f"{origin}, which requires the scope {' '.join(sorted(missing))}", name)
+        return _Verdict(own.rule, origin, name)
 
     def to_dict(self) -> dict[str, Any]:
         return {
@@ -167,8 +172,11 @@ def _read_scopes(value: Mapping[str, Any], field: str) -> frozenset[str]:
 
 @dataclass(frozen=True, slots=True)
 class _Verdict:
+    """The rule for one capability, and its name in the policy or the context."""
+
     rule: Rule
     origin: str
+    name: str
 
 
 def _build_decision(verdicts: Mapping[str, _Verdict], policy_name: str, source: str) -> PolicyDecision:
@@ -181,7 +189,14 @@ def _build_decision(verdicts: Mapping[str, _Verdict], policy_name: str, source: 
     first = f"{_EFFECT_WORDS[whole.effect]} by {verdicts[matched[0]].origin}"
     reason = f"{', '.join(matched)}: {first}" if len(matched) == 1 else f"{', '.join(matched)}: {first} and others"
     effects = {name: str(verdict.rule.effect) for name, verdict in verdicts.items()}
-    return PolicyDecision(whole.effect, reason, policy_name, matched, _metadata(effects, [source], whole))
+    metadata = _metadata(effects, [source], whole) | _deciding_rule({verdicts[name].name for name in matched})
+    return PolicyDecision(whole.effect, reason, policy_name, matched, metadata)
+
+
+def _deciding_rule(names: set[str]) -> dict[str, Any]:
+    """Return the metadata with the rule that has the effect of a decision; empty if several rules have it."""
+    (name,) = names if len(names) == 1 else ("",)
+    return {"rule": name} if name else {}
 
 
 _EFFECT_WORDS = {
@@ -229,8 +244,9 @@ def permissions_effect(action: RunAction, permissions: Mapping[str, Any]) -> Pol
         found = find_rule(entries, capability)
         entry = found[1] if found else default
         has_rule = has_rule or (entry is not None and entry.rule is not None)
-        origin = f"permission '{found[0] if found else 'default'}'"
-        verdicts[capability] = _Verdict(_ALLOW if entry is None or entry.rule is None else entry.rule, origin)
+        name = found[0] if found else DEFAULT_RULE
+        rule = _ALLOW if entry is None or entry.rule is None else entry.rule
+        verdicts[capability] = _Verdict(rule, f"permission '{name}'", name)
     return _build_decision(verdicts, "permissions", CONTEXT_SOURCE) if has_rule else None
 
 
@@ -351,6 +367,8 @@ def _combine(ours: PolicyDecision, theirs: PolicyDecision | None) -> PolicyDecis
     if difference < 0:
         return theirs
     metadata = theirs.metadata | ours.metadata | {"sources": [POLICY_SOURCE, CONTEXT_SOURCE]}
+    metadata.pop("rule", None)
+    metadata |= _deciding_rule({ours.rule, theirs.rule})
     if ours.effect == PolicyEffect.REQUIRE_APPROVAL:
         for key in ("editable", "expires_s"):
             metadata.pop(key, None)

@@ -142,8 +142,28 @@ async def test_a_decision_names_its_rules():
         "capabilities": {"mail": "allow", "records.read": "require_approval", "records.write": "require_approval"},
         "sources": ["policy"],
         "editable": False,
+        "rule": "records.*",
     }
     assert decision.reason == "records.read, records.write: approval required by rule 'records.*' and others"
+
+
+@pytest.mark.parametrize(
+    ("rules", "capabilities", "rule"),
+    [
+        ({"records.write": "deny", "*": "allow"}, ["records.write"], "records.write"),
+        ({"records.*": "deny", "*": "allow"}, ["records.write", "mail"], "records.*"),
+        ({"*": "ask"}, ["records.write", "mail"], "*"),
+        ({"mail": "ask"}, ["records.write"], "default"),
+        ({"mail": "ask", "records.*": "ask"}, ["records.write", "mail"], ""),
+        ({"mail": "ask", "records.*": "deny"}, ["records.write", "mail"], "records.*"),
+        ({"mail": {"effect": "allow", "scopes": ["post"]}}, ["mail", "records.write"], "mail"),
+        ({"mail": "deny"}, [], ""),
+    ],
+)
+async def test_a_decision_names_the_rule_with_its_effect_if_there_is_only_one(
+    rules: Any, capabilities: list[str], rule: str
+) -> None:
+    assert (await judged(rules, *capabilities)).rule == rule
 
 
 async def test_arguments_are_editable_only_if_all_approval_rules_allow_it_and_the_shortest_lifetime_applies():
@@ -244,6 +264,7 @@ def test_permissions_may_contain_approval_terms():
         "sources": ["context"],
         "editable": True,
         "expires_s": 9,
+        "rule": "a",
     }
 
 
@@ -338,6 +359,36 @@ async def test_the_stricter_of_policy_and_permissions_decides_and_is_named(ours,
     sources = ["policy"] * (strength[0] >= strength[1]) + ["context"] * (strength[1] >= strength[0])
     assert decision.metadata["sources"] == sources
     assert decision.policy_name == ("permissions" if sources == ["context"] else "mine" if custom else "capability")
+
+
+@pytest.mark.parametrize(
+    ("permissions", "rule", "sources"),
+    [
+        ({}, "records.*", ("policy",)),
+        ({"records.write": "allow"}, "records.*", ("policy",)),
+        ({"records.write": "deny"}, "records.write", ("context",)),
+        ({"default": "deny"}, "default", ("context",)),
+        ({"capabilities": {"*": "deny"}}, "*", ("context",)),
+        ({"records.*": "ask"}, "records.*", ("policy", "context")),
+        ({"records.write": "ask"}, "", ("policy", "context")),
+    ],
+)
+async def test_the_rule_is_that_of_the_source_that_decided(permissions: Any, rule: str, sources: Any) -> None:
+    decision = await decide(
+        CapabilityPolicy({"records.*": "ask"}), action("records.write"), RunContext(permissions=permissions)
+    )
+    assert (decision.rule, decision.sources) == (rule, sources)
+
+
+async def test_no_rule_decides_about_an_action_of_a_canceled_run() -> None:
+    decision = await decide(CapabilityPolicy({"a": "allow"}), action("a"), RunContext(canceled=True))
+    assert (decision.effect, decision.rule, decision.sources) == (PolicyEffect.DENY, "", ("context",))
+
+
+async def test_a_custom_policy_may_name_its_rule() -> None:
+    policy = Custom(PolicyDecision(PolicyEffect.DENY, metadata={"rule": "night"}))
+    assert (await decide(policy, action("a"), RunContext())).rule == "night"
+    assert (await decide(policy, action("a"), RunContext(permissions={"a": "deny"}))).rule == ""
 
 
 async def test_without_a_policy_only_the_permissions_restrict():
