@@ -48,6 +48,7 @@ class AgentComponents:
 
     def __init__(self, name: str, config: AgentConfig, runner: ToolRunner) -> None:
         model, safety = config.model, config.safety
+        self._name = name
         self.toolbox = Toolbox(runner)
         self.approvals = safety.approvals
         self.redaction = safety.redaction or DEFAULT_REDACTION_POLICY
@@ -155,9 +156,15 @@ class AgentComponents:
         context = RunContext(session_id=session_id or None, principal=principal, metadata=metadata)
         await ActionAuthorizer(self.policy, self.controls.approval_handler).authorize(action, context)
 
-    def tool_inventory(self, principal: str, scopes: frozenset[str]) -> ToolInventorySnapshot:
-        """Return the tools that a principal with these scopes can use."""
-        return tool_inventory(self.toolbox, self.policy, principal, scopes)
+    async def tool_inventory(self, principal: str, scopes: frozenset[str]) -> ToolInventorySnapshot:
+        """Return the tools that a principal with these scopes can use, and the peers that the model can call."""
+        peers = self.actions.peers
+        if self.llm is None or self.model.peers is None or peers is None:
+            return tool_inventory(self.toolbox, self.policy, principal, scopes)
+        cards = [each for each in await self.model.peers() if each.name != self._name]
+        return tool_inventory(
+            self.toolbox, self.policy, principal, scopes, peers=cards, has_all_peers=peers.has_all_cards
+        )
 
     def check_edit(self, action: RunAction, arguments: dict[str, Any]) -> None:
         """Check edited arguments of a waiting tool call, or the answer to a question of a tool.

@@ -60,10 +60,9 @@ class LocalSnapshots:
         )
 
     async def tools(self, timeout_s: float | None) -> ToolInventorySnapshot:
-        async def read(snapshots: SnapshotService) -> ToolInventorySnapshot:
-            return snapshots.tools(self._principal)
-
-        return await self._snapshot(codecs.TOOL_INVENTORY, read, timeout_s)
+        return await self._snapshot(
+            codecs.TOOL_INVENTORY, lambda snapshots: snapshots.tools(self._principal), timeout_s
+        )
 
     async def context(self, task_id: str, timeout_s: float | None) -> ContextBoundarySnapshot:
         return await self._snapshot(

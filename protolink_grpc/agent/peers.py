@@ -262,6 +262,10 @@ class Peers:
             self._first_cards_deadline = loop.time() + FIRST_CARDS_S
             self._watch = loop.create_task(self._follow(registry, self._complete))
         try:
+    @property
+    def has_all_cards(self) -> bool:
+        return self._registry is None or (self._is_following and self._complete.is_set())
+
             # After a timeout, later calls do not wait; the response is applied when it arrives.
             async with asyncio.timeout_at(self._first_cards_deadline):
                 await self._complete.wait()

@@ -89,7 +89,7 @@ class TaskService:
         observers: Called with each append of this process to a log, after its commit.
         has_spans: The telemetry makes a span of each run and action, so calls to other agents name them as their parents.
         actions: The actions that code of the handler can request of its run.
-        inventory: Returns the tools that a principal with these scopes can use. None: the agent has no tools.
+        inventory: Returns the tools and peers for a principal with these scopes. None: the agent has no tools.
 
     Attributes:
         approvals: Lists, watches and answers the approvals of the tasks.

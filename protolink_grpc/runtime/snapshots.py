@@ -98,8 +98,8 @@ _RESULTS: Final = {
 }
 
 
-Inventory = Callable[[str, frozenset[str]], ToolInventorySnapshot]
-"""Returns the tools that a principal with these scopes can use."""
+Inventory = Callable[[str, frozenset[str]], Awaitable[ToolInventorySnapshot]]
+"""Returns the tools and peers of the agent, with their effects for a principal with these scopes."""
 
 
 # -- Values of rows and folds ----------------------------------------------------------------------------------------------
@@ -245,7 +245,7 @@ class SnapshotService:
         read_task: Returns the fold of a principal's task.
         read_head: Returns its head.
         describe_tasks: Returns the snapshots of tasks, without attempts and links.
-        inventory: Returns the tools that a principal with these scopes can use. None: the agent has no tools.
+        inventory: None: the agent has no tools.
     """
 
     def __init__(
@@ -436,9 +436,9 @@ class SnapshotService:
 
     # -- Tools -----------------------------------------------------------------------------------------------------------
 
-    def tools(self, principal: str, scopes: frozenset[str] = frozenset()) -> ToolInventorySnapshot:
-        """Return the tools that the principal can use."""
-        return ToolInventorySnapshot() if self._inventory is None else self._inventory(principal, scopes)
+    async def tools(self, principal: str, scopes: frozenset[str] = frozenset()) -> ToolInventorySnapshot:
+        """Return the tools that the principal can use, and the peers that the agent's model can call."""
+        return ToolInventorySnapshot() if self._inventory is None else await self._inventory(principal, scopes)
 
     # -- Tasks -----------------------------------------------------------------------------------------------------------
 

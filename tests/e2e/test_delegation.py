@@ -57,6 +57,19 @@ def weather(registry: Any, **wishes: Any) -> Agent:
     return agent
 
 
+async def test_the_inventory_of_an_agent_with_a_model_has_its_peers(registry: Registry) -> None:
+    policy = CapabilityPolicy({"agent.delegate": "ask"})
+    boss = thinking("boss", registry, "done", policy=policy)
+    async with weather(registry), boss, thinking("plain", registry) as plain:
+        found = await AgentClient(url=boss.card.url).snapshots.tools()
+        assert [(each.tool.name, str(each.tool.effect), each.runtime_owner) for each in found.tools] == [
+            ("plain", "require_approval", "agent:plain"),
+            ("weather", "require_approval", "agent:weather"),
+        ]
+        assert (found.tools[1].tool.description, found.gaps) == ("the weather", ())
+        assert (await AgentClient(url=plain.card.url).snapshots.tools()).tools == ()
+
+
 # -- by a model ---------------------------------------------------------------------------------------------------------------
 
 

@@ -10,6 +10,7 @@ import pytest
 from protolink_grpc import MemoryStore, SQLiteStore, Task
 from protolink_grpc.models.action import PolicyEffect
 from protolink_grpc.models.artifact import Artifact
+from protolink_grpc.models.card import AgentCard
 from protolink_grpc.models.events import TaskPaused
 from protolink_grpc.models.fold import TaskFold
 from protolink_grpc.models.lifecycle import TaskState
@@ -308,6 +309,22 @@ def test_an_effect_that_depends_on_the_call_is_unset_and_a_gap() -> None:
         ("denied", PolicyEffect.DENY),
     ]
     assert [(each.part, each.availability) for each in found.gaps] == [("tools.effect", Availability.UNKNOWN)]
+
+
+def test_an_inventory_has_the_peers_with_the_effect_of_a_delegation() -> None:
+    box = Toolbox()
+    box.add(Tool.from_callable(work, name="b"))
+    peers = [AgentCard(name=name, description=f"the {name}", url=f"grpc://{name}:1") for name in ("a", "c")]
+    found = tool_inventory(box, CapabilityPolicy({"agent.*": "ask"}), "ann", frozenset(), peers=peers)
+    assert [(each.tool.name, each.tool.effect, each.runtime_owner) for each in found.tools] == [
+        ("a", PolicyEffect.REQUIRE_APPROVAL, "agent:a"),
+        ("b", PolicyEffect.ALLOW, "local"),
+        ("c", PolicyEffect.REQUIRE_APPROVAL, "agent:c"),
+    ]
+    assert (found.tools[0].tool.description, found.tools[0].tool.capabilities) == ("the a", ("agent.delegate",))
+    assert found.gaps == ()
+    stale = tool_inventory(box, None, "ann", frozenset(), peers=peers, has_all_peers=False)
+    assert [(each.part, each.availability) for each in stale.gaps] == [("tools", Availability.STALE)]
 
 
 def test_an_inventory_that_is_too_large_has_a_gap() -> None:

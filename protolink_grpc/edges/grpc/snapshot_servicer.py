@@ -41,7 +41,7 @@ class SnapshotServicer(snapshot_service_pb2_grpc.SnapshotServiceServicer):
     async def GetToolInventory(
         self, request: pb.GetToolInventoryRequest, context: Context
     ) -> pb.GetToolInventoryResponse:
-        found = self._snapshots.tools(caller(), caller_scopes())
+        found = await self._snapshots.tools(caller(), caller_scopes())
         return pb.GetToolInventoryResponse(snapshot=codecs.TOOL_INVENTORY.to_pb(found))
 
     async def GetContextBoundary(

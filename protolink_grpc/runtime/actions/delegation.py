@@ -33,6 +33,7 @@ from protolink_grpc.policy.budget import TICK_S, Reservation
 from protolink_grpc.policy.capabilities import narrow
 from protolink_grpc.runtime.actions.gate import (
     AGENT_CALL,
+    DELEGATE,
     ActionContext,
     ActionResult,
     Gate,
@@ -44,9 +45,6 @@ from protolink_grpc.runtime.actions.sampling import ModelSampler
 from protolink_grpc.runtime.actions.tools import ToolActions
 from protolink_grpc.tools.context import Memory
 from protolink_grpc.tools.toolbox import Toolbox
-
-DELEGATE = "agent.delegate"
-"""Capability of every delegation."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +68,11 @@ class PeerPort(Protocol):
         ...
 
     async def run(
+    @property
+    def has_all_cards(self) -> bool:
+        """Whether the registry has sent all its agents, so that no card is missing because it does not answer."""
+        ...
+
         self,
         target: str,
         task: Task,

@@ -65,6 +65,9 @@ TOOL_CALL = "tool.call"
 AGENT_CALL = "agent.call"
 FLOW_STEP = "flow.step"
 
+DELEGATE = "agent.delegate"
+"""Capability of every call of another agent."""
+
 UNCOUNTED = frozenset({AGENT_CALL, FLOW_STEP})
 """Kinds of actions that are not tool calls. All others count as tool calls: a tool's own action_builder may choose its kind."""
 

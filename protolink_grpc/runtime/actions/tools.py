@@ -16,6 +16,7 @@ from protolink_grpc.errors import (
     error_text,
 )
 from protolink_grpc.models.action import PolicyEffect, RunAction
+from protolink_grpc.models.card import AgentCard
 from protolink_grpc.models.clock import utc_now
 from protolink_grpc.models.context import RunContext
 from protolink_grpc.models.conversation import LLMMessage
@@ -27,9 +28,11 @@ from protolink_grpc.models.message import Message
 from protolink_grpc.models.part import Part, ToolCall, ToolOutput
 from protolink_grpc.models.snapshot import Availability, Gap, ToolInventoryEntry, ToolInventorySnapshot
 from protolink_grpc.models.task_target import TaskTarget
+from protolink_grpc.models.tool import ToolDescription
 from protolink_grpc.models.tool_result import find_tool_output
 from protolink_grpc.policy.capabilities import Policy, static_effect
 from protolink_grpc.runtime.actions.gate import (
+    DELEGATE,
     TOOL_CALL,
     ActionContext,
     ActionResult,
@@ -238,27 +241,57 @@ INVENTORY_BYTES: Final = 2 << 20
 
 
 def tool_inventory(
-    toolbox: Toolbox, policy: Policy | None, principal: str, scopes: frozenset[str]
+    toolbox: Toolbox,
+    policy: Policy | None,
+    principal: str,
+    scopes: frozenset[str],
+    *,
+    peers: Sequence[AgentCard] = (),
+    has_all_peers: bool = True,
 ) -> ToolInventorySnapshot:
-    """Return the tools of an agent, with the effect of its policy for a caller."""
+    """Return the tools of an agent and the peers that its model can call, with the effect of its policy for a caller.
+
+    Args:
+        has_all_peers: `peers` has all peers that the registry has now.
+    """
     context = RunContext(principal=principal, scopes=tuple(sorted(scopes)))
+    found = [_tool_entry(toolbox.get(each.name), each, policy, context) for each in toolbox.describe()]
+    found += [_peer_entry(each, policy, context) for each in peers]
+    found.sort(key=lambda entry: entry.tool.name)
     entries: list[ToolInventoryEntry] = []
     gaps: list[Gap] = []
+    if not has_all_peers:
+        gaps.append(Gap("tools", Availability.STALE, "the registry does not answer, so peers may be missing"))
     size = 0
-    for description in toolbox.describe():
-        tool = toolbox.get(description.name)
-        size += len(to_json(description.to_dict()))
+    for entry in found:
+        size += len(to_json(entry.tool.to_dict()))
         if entries and size > INVENTORY_BYTES:
-            left = f"the inventory is too large: {len(toolbox) - len(entries)} tools are left out"
+            left = f"the inventory is too large: {len(found) - len(entries)} tools are left out"
             gaps.append(Gap("tools", Availability.UNKNOWN, left))
             break
-        effect = static_effect(policy, tool.capabilities, context)
-        if tool.action_builder is not None and effect is not PolicyEffect.DENY:
-            effect = None  # the builder may add capabilities
-        entries.append(ToolInventoryEntry(replace(description, effect=effect), tool.runtime_owner))
+        entries.append(entry)
     if any(each.tool.effect is None for each in entries):
         gaps.append(Gap("tools.effect", Availability.UNKNOWN, "the policy decides when a tool is called"))
     return ToolInventorySnapshot(utc_now(), tuple(entries), tuple(gaps))
+
+
+def _tool_entry(
+    tool: Tool, description: ToolDescription, policy: Policy | None, context: RunContext
+) -> ToolInventoryEntry:
+    effect = static_effect(policy, tool.capabilities, context)
+    if tool.action_builder is not None and effect is not PolicyEffect.DENY:
+        effect = None  # the builder may add capabilities
+    return ToolInventoryEntry(replace(description, effect=effect), tool.runtime_owner)
+
+
+def _peer_entry(peer: AgentCard, policy: Policy | None, context: RunContext) -> ToolInventoryEntry:
+    description = ToolDescription(
+        peer.name,
+        description=peer.description,
+        capabilities=(DELEGATE,),
+        effect=static_effect(policy, frozenset({DELEGATE}), context),
+    )
+    return ToolInventoryEntry(description, f"agent:{peer.name}")
 
 
 TOOL_TASK = "plgrpc.tool_call"
