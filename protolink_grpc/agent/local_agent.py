@@ -17,6 +17,7 @@ from protolink_grpc.agent.local_snapshots import LocalSnapshots
 from protolink_grpc.agent.local_tasks import LocalTasks
 from protolink_grpc.auth.principal import LOCAL
 from protolink_grpc.client.port import (
+    PLGRPC,
     ApprovalAnswer,
     ApprovalFilter,
     ApprovalList,
@@ -211,6 +212,9 @@ class LocalAgent:
             self._on_its_loop,
             lambda task, request_id: submission_of_copy(task, request_id, TaskTarget.CREATE),
         )
+
+    async def protocol(self) -> str:
+        return PLGRPC
 
     async def card(self, timeout_s: float | None) -> AgentCard:
         return AgentCard.from_dict(self._find().card().to_dict())

@@ -16,6 +16,7 @@ from protolink_grpc.agent.relay import Give, relayed
 from protolink_grpc.agent.trust import PeerConnection
 from protolink_grpc.client.agent_access import CONNECT_S
 from protolink_grpc.client.backoff import Backoff
+from protolink_grpc.client.port import PLGRPC
 from protolink_grpc.client.stub_calls import Note, StreamCall, UnaryCall, ignore_attempts
 from protolink_grpc.client.typed_stub import (
     CallObserver,
@@ -38,6 +39,7 @@ from protolink_grpc.errors import (
 )
 from protolink_grpc.models.action import BudgetUsage
 from protolink_grpc.models.context import RunContext
+from protolink_grpc.models.events import PeerTaskLinked
 from protolink_grpc.models.payload import Payload, TypedMessage, read_value
 from protolink_grpc.runtime.actions.delegation import MAY_HAVE_BEGUN, Actions
 from protolink_grpc.runtime.actions.gate import AGENT_CALL
@@ -294,15 +296,16 @@ class CallInRun:
 
     async def send(self, url: str, action_id: str, context: RunContext) -> MethodAnswer:
         peer, observer = self._peer, CallObserver(note=self._given.note)
+        metadata: tuple[Entry, ...] = ()
         if peer is None or peer.url != url:
             peer = await self._method.peers.reach(self.agent, url)
         try:
             metadata = self._metadata_of(action_id, peer, context)
             with peer.explain_refusals():
                 result = await self._exchange(peer, metadata, observer)
-            return MethodAnswer(result, _usage(observer))
+            return MethodAnswer(result, _usage(observer), link=self._link(peer, metadata, observer))
         except ProtolinkError as error:
-            return MethodAnswer(None, _usage(observer, error), error)
+            return MethodAnswer(None, _usage(observer, error), error, self._link(peer, metadata, observer))
         except BaseException:
             if self._run.token.is_cancelled:
                 self._method.peers.cancel_task(peer, action_id, self._run.token.reason)
@@ -324,6 +327,15 @@ class CallInRun:
                 if given.timeout is not None:
                     raise
                 await backoff.wait_after(error)
+
+    def _link(self, peer: PeerConnection, metadata: tuple[Entry, ...], observer: CallObserver) -> PeerTaskLinked | None:
+        """Return the ids of the call's task; None if no response has named it."""
+        task_id = observer.headers.get(TASK_ID)
+        if not isinstance(task_id, str):
+            return None
+        session = next((str(value) for key, value in metadata if key == SESSION_ID), "")
+        name = "" if "://" in self.agent else self.agent
+        return PeerTaskLinked(name, peer.url, PLGRPC, task_id, session)
 
     def _metadata_of(self, action_id: str, peer: PeerConnection, context: RunContext) -> tuple[Entry, ...]:
         ids: tuple[Entry, ...] = ((REQUEST_ID, action_id), (TASK_ID, action_id))

@@ -2,8 +2,8 @@
 
 import asyncio
 import re
-from collections.abc import Callable, Coroutine, Sequence
-from contextlib import aclosing, suppress
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from contextlib import AbstractContextManager, aclosing, nullcontext, suppress
 from dataclasses import replace
 from hashlib import blake2b
 from typing import Any
@@ -13,6 +13,7 @@ from protolink_grpc.agent.trust import PeerClients, PeerConnection, PeerTrust
 from protolink_grpc.auth.principal import ANONYMOUS
 from protolink_grpc.client.backoff import Backoff
 from protolink_grpc.client.lru_map import LRUMap
+from protolink_grpc.client.port import A2A
 from protolink_grpc.client.registry_client import RegistryClient
 from protolink_grpc.client.task_calls import Target
 from protolink_grpc.errors import (
@@ -25,8 +26,10 @@ from protolink_grpc.errors import (
 )
 from protolink_grpc.logs import get_logger
 from protolink_grpc.models.card import AgentCard
+from protolink_grpc.models.events import PeerTaskLinked
 from protolink_grpc.models.ids import new_request_id
 from protolink_grpc.models.task import Task
+from protolink_grpc.models.watch import StopAt
 from protolink_grpc.net.address import RUNTIME_SCHEME, comparable_url
 from protolink_grpc.runtime.actions.delegation import Relay
 from protolink_grpc.runtime.run import current_run
@@ -34,6 +37,9 @@ from protolink_grpc.wire.registry import AgentChange, AgentChangeKind, AgentFilt
 from protolink_grpc.wire.tasks import MAX_ID_BYTES
 
 log = get_logger(__name__)
+
+Note = Callable[[PeerTaskLinked], Awaitable[None]]
+"""Records the ids of a task at a peer."""
 
 
 class Peers:
@@ -76,11 +82,12 @@ class Peers:
         trust = self._trust if registry is None else self._trust.without_names()
         return Peers(clients or self._clients, registry or self._registry, trust, self._own)
 
-    async def find(self, target: str, task_id: str = "") -> PeerConnection:
+    async def find(self, target: str, task_id: str = "", begun: str = "") -> PeerConnection:
         """Find a peer by URL or name, and the client for it. If the registry is unavailable, the last known URL of a name is used.
 
         Args:
             task_id: The task of the call. An instance that has started it is called even if it is draining.
+            begun: URL of the instance to which an earlier process has sent the task; empty if it is unknown.
 
         Raises:
             UnavailableError: The registry is unavailable, and the name is unknown.
@@ -88,9 +95,9 @@ class Peers:
         """
         if "://" in target:
             return self._clients.reach(target, trusted=self._clients.has_secrets and await self._trust.of_url(target))
-        return self._reach_instance(target, await self._url_of(target, task_id))
+        return self._reach_instance(target, await self._url_of(target, task_id, begun))
 
-    async def connect(self, target: str, task_id: str) -> PeerConnection:
+    async def connect(self, target: str, task_id: str, begun: str = "") -> PeerConnection:
         """As `find`, and connect.
 
         A task is only sent to the instance that has started it, because another one would repeat its work.
@@ -98,7 +105,7 @@ class Peers:
         Raises:
             UnavailableError: No instance of the peer can be reached, or not the one that has the task.
         """
-        found = await self.find(target, task_id)
+        found = await self.find(target, task_id, begun)
         try:
             await self._connect(found)
         except UnavailableError:
@@ -174,19 +181,20 @@ class Peers:
                 return url
         return None
 
-    async def _url_of(self, name: str, task_id: str) -> str:
-        """Return the URL of the instance of a name to call."""
+    async def _url_of(self, name: str, task_id: str, begun_before: str) -> str:
+        """Return the URL of the instance of a name to call. Arguments as in `find`."""
         registry = self._require_registry(name)
-        met, begun = next(reversed(self._met.get(name, {})), None), self._started_at(name, task_id)
+        met, started = next(reversed(self._met.get(name, {})), None), self._started_at(name, task_id)
+        begun = started or begun_before
         if self._is_following:
             followed = [agent for agent in self._known.values() if agent.card.name == name]
             if followed:
-                if begun is not None and any(agent.card.url == begun for agent in followed):
+                if begun and any(agent.card.url == begun for agent in followed):
                     return begun
                 urls = [agent.card.url for agent in followed if not agent.is_draining] or [followed[-1].card.url]
                 return met if met in urls else urls[-1]
         try:
-            if begun is not None and await self._instance(begun, name) is not None:
+            if begun and await self._instance(begun, name) is not None:
                 return begun
             latest = (await registry.get(name)).card.url
             if met is None or met == latest:
@@ -196,7 +204,7 @@ class Peers:
         except (UnavailableError, DeadlineExceededError):
             if met is None:
                 raise
-            return begun or met
+            return started or met
 
     def _require_registry(self, name: str) -> RegistryClient:
         if self._registry is None:
@@ -254,6 +262,10 @@ class Peers:
         found = {each.card.name: each.card for each in others}
         return sorted(found.values(), key=lambda card: card.name)
 
+    @property
+    def has_all_cards(self) -> bool:
+        return self._registry is None or (self._is_following and self._complete.is_set())
+
     async def _wait_followed(self, registry: RegistryClient) -> None:
         """Start to watch the registry unless that has happened, and wait for its first cards, up to a timeout."""
         if self._watch is None or self._watch.done():
@@ -262,10 +274,6 @@ class Peers:
             self._first_cards_deadline = loop.time() + FIRST_CARDS_S
             self._watch = loop.create_task(self._follow(registry, self._complete))
         try:
-    @property
-    def has_all_cards(self) -> bool:
-        return self._registry is None or (self._is_following and self._complete.is_set())
-
             # After a timeout, later calls do not wait; the response is applied when it arrives.
             async with asyncio.timeout_at(self._first_cards_deadline):
                 await self._complete.wait()
@@ -305,25 +313,31 @@ class Peers:
         task: Task,
         request_id: str | None = None,
         *,
-        sending: Callable[[], None] | None = None,
+        note: Note | None = None,
+        known: PeerTaskLinked | None = None,
         relay: Relay | None = None,
         continues: bool = False,
     ) -> Task:
         """Send a task and return it when it ends or waits. If the wait is canceled with the run, the task is canceled too.
 
         Args:
-            sending: Called after the peer is connected and before the task is sent.
+            note: Called after the peer is connected and before the task is sent, and again when an A2A peer has assigned its ids.
+            known: The ids that an earlier process has noted for this request.
             relay: Receives the task's events.
             continues: The task must exist at the peer.
         """
-        peer = await self.connect(target, task.id)
-        if sending is not None:
-            sending()
+        adopted = None if known is None else await self._adopt(target, task, known)
+        peer = adopted or await self.connect(target, task.id, "" if known is None else known.url)
         run, request = current_run(), request_id or new_request_id()
         if run is not None:
             task = self._in_session_of(run.principal, task, peer)
+        protocol = "" if note is None else await peer.client.protocol(peer.url)
+        if note is not None:
+            await note(self._link(target, peer, task, protocol) if adopted is None or known is None else known)
         try:
-            with peer.explain_refusals():
+            with peer.explain_refusals(), _noted_ids(peer, task, note if protocol == A2A else None):
+                if adopted is not None:
+                    return await self._follow_task(peer, task.id, relay)
                 if relay is not None:
                     return await self._relay(peer, task, request, relay)
                 return await self._send(peer, task, request, "continue" if continues else None)
@@ -331,6 +345,50 @@ class Peers:
             if run is None or run.token.is_cancelled:
                 self.cancel_task(peer, task.id, run.token.reason if run is not None else None)
             raise
+
+    def _link(self, target: str, peer: PeerConnection, task: Task, protocol: str) -> PeerTaskLinked:
+        """Return the ids that a task will have at a peer, as far as they are known."""
+        registered = self._known.get(comparable_url(peer.url))
+        name = target if "://" not in target else "" if registered is None else registered.card.name
+        if protocol == A2A:
+            return PeerTaskLinked(name, peer.url, protocol)
+        return PeerTaskLinked(name, peer.url, protocol, task.id, task.session_id or "")
+
+    async def _adopt(self, target: str, task: Task, known: PeerTaskLinked) -> PeerConnection | None:
+        """Return the A2A peer that has the task which an earlier process sent; None if the task must be sent.
+
+        Raises:
+            UnavailableError, DeadlineExceededError: The peer cannot be reached.
+        """
+        if known.protocol != A2A:
+            return None
+        backoff = Backoff(OUTAGE_S)
+        while True:
+            backoff.begin()
+            try:
+                peer = await self.reach(target, known.url)
+                if await peer.client.a2a_tasks(peer.url).adopt(task, known, peer.client.timeout):
+                    return peer
+                why = "it is another task"
+                break
+            except (DeadlineExceededError, UnavailableError) as error:
+                await backoff.wait_after(error)
+            except ProtolinkError as error:
+                why = str(error)
+                break
+        log.warning(
+            "task %s is sent again, because task %s at %s was not found: %s", task.id, known.task_id, known.url, why
+        )
+        return None
+
+    async def _follow_task(self, peer: PeerConnection, task_id: str, relay: Relay | None) -> Task:
+        """Follow a task that the peer has, until it ends or waits."""
+        if relay is not None:
+            stream = peer.client.subscribe(task_id, agent_url=peer.url, stop_at=StopAt.INTERRUPTED, deltas=relay.deltas)
+            async with aclosing(stream) as events:
+                async for event in events:
+                    await relay.give(event)
+        return await self._wait_ended(peer, task_id)
 
     def _in_session_of(self, owner: str, task: Task, peer: PeerConnection) -> Task:
         """Return the task with a session id that is specific to the owner; see `session_at`."""
@@ -413,6 +471,11 @@ class Peers:
         cancellation = asyncio.get_running_loop().create_task(work)
         self._cancellations.add(cancellation)
         cancellation.add_done_callback(self._cancellations.discard)
+
+
+def _noted_ids(peer: PeerConnection, task: Task, note: Note | None) -> AbstractContextManager[None]:
+    """Call `note` in this block with the ids that an A2A peer assigns to a task."""
+    return nullcontext() if note is None else peer.client.a2a_tasks(peer.url).note_ids(task.id, note)
 
 
 def marked_session(owner: str, session_id: str) -> str:

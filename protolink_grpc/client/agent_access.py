@@ -10,7 +10,7 @@ from protolink_grpc.auth.confidential import check_headers
 from protolink_grpc.auth.credentials import Credentials
 from protolink_grpc.client.backoff import OUTAGE_S
 from protolink_grpc.client.channel import ChannelOptions
-from protolink_grpc.client.port import AgentPort, AgentSource, ClientTransport
+from protolink_grpc.client.port import A2ATasks, AgentPort, AgentSource, ClientTransport
 from protolink_grpc.client.sources import GRPC, SOURCES, WEB, SourceOptions, create_source
 from protolink_grpc.client.typed_stub import LoopChannel, StubChannel
 from protolink_grpc.errors import InvalidArgumentError, UnimplementedError
@@ -175,6 +175,15 @@ class AgentAccess:
         agent = self._agent(agent_url, outage_s=min(self.outage_s, CONNECT_S))
         if not agent.is_connected:
             await agent.card(self.timeout)
+
+    async def protocol(self, agent_url: str | None = None) -> str:
+        """Return the protocol over which an agent is called: `plgrpc`, `a2a` or `protolink`. It is detected for web URLs."""
+        return await self._agent(agent_url).protocol()
+
+    def a2a_tasks(self, agent_url: str | None = None) -> A2ATasks:
+        """Return the tasks of this client at an agent that is called over A2A."""
+        tasks: A2ATasks = self._over_a2a(agent_url)
+        return tasks
 
     async def get_agent_card(self, agent_url: str | None = None) -> AgentCard:
         """Return the agent's card: its name, skills and interfaces."""

@@ -17,6 +17,7 @@ from protolink_grpc.client.grpc_snapshots import RpcSnapshots
 from protolink_grpc.client.grpc_tasks import RpcTasks
 from protolink_grpc.client.lru_map import LRUMap
 from protolink_grpc.client.port import (
+    PLGRPC,
     ApprovalAnswer,
     ApprovalFilter,
     ApprovalList,
@@ -147,6 +148,9 @@ class RpcAgent:
 
     def _responses(self, method: Any, request: Message, timeout_s: float | None) -> AsyncGenerator[Any, None]:
         return call_stream(method, request, self.address, self._options, timeout_s)
+
+    async def protocol(self) -> str:
+        return PLGRPC
 
     async def card(self, timeout_s: float | None) -> AgentCard:
         async with typed_errors(self.address):

@@ -1,8 +1,9 @@
 """The interface between a client and one agent: the methods of AgentService with values of `models`."""
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from protolink_grpc.auth.credentials import Credentials
 from protolink_grpc.errors import RemoteError
@@ -10,7 +11,7 @@ from protolink_grpc.models.action import Approval, ApprovalDecision, ApprovalSta
 from protolink_grpc.models.artifact import Artifact
 from protolink_grpc.models.card import AgentCard
 from protolink_grpc.models.conversation import HistoryCompactionRequest, HistoryCompactionResult
-from protolink_grpc.models.events import RunEvent, TaskProgress
+from protolink_grpc.models.events import PeerTaskLinked, RunEvent, TaskProgress
 from protolink_grpc.models.failure import Failure
 from protolink_grpc.models.lifecycle import TaskState
 from protolink_grpc.models.message import Message
@@ -45,6 +46,11 @@ from protolink_grpc.models.task_target import TaskTarget
 from protolink_grpc.models.tool import ToolList
 from protolink_grpc.models.watch import ApprovalChanges, StopAt
 from protolink_grpc.net.tls import TLSConfig
+
+PLGRPC: Final = "plgrpc"
+A2A: Final = "a2a"
+PROTOLINK: Final = "protolink"
+"""The protocols of agents, as in `PeerTaskLinked`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,6 +153,10 @@ class AgentPort(Protocol):
 
     async def card(self, timeout_s: float | None) -> AgentCard: ...
 
+    async def protocol(self) -> str:
+        """Return `plgrpc`, `a2a` or `protolink`."""
+        ...
+
     async def send(
         self,
         task: Task,
@@ -222,6 +232,18 @@ class AgentPort(Protocol):
     @property
     def tasks(self) -> "TaskControlPort":
         """The control of the agent's tasks. Raises UnimplementedError for agents of other systems."""
+        ...
+
+
+class A2ATasks(Protocol):
+    """The tasks of a client at an A2A agent, which assigns their ids itself."""
+
+    def note_ids(self, task_id: str, note: Callable[[PeerTaskLinked], Awaitable[None]]) -> AbstractContextManager[None]:
+        """Call `note` with the agent's ids of a task that is sent in this block, before any event of the task is yielded."""
+        ...
+
+    async def adopt(self, task: Task, link: PeerTaskLinked, timeout_s: float | None) -> bool:
+        """Return whether the agent has the task that an earlier process sent as `task`. If so, it can be read under its id."""
         ...
 
 

@@ -33,6 +33,7 @@ from protolink_grpc.models.events import (
     LlmCallCompleted,
     LlmCallStarted,
     LlmStep,
+    PeerTaskLinked,
     RunEvent,
     TaskArtifactUpdated,
     TaskInputReplaced,
@@ -61,6 +62,7 @@ class ActionRecord:
         answers: The answers, by request id.
         started: How often it was started. An action that was started and has no end is uncertain.
         arguments: Arguments of its last start.
+        peer_task: The latest ids of its task at another agent; None if they are unknown.
         ended: Its end; None before it.
     """
 
@@ -70,6 +72,7 @@ class ActionRecord:
     answers: dict[str, ApprovalDecision] = field(default_factory=dict)
     started: int = 0
     arguments: dict[str, Any] | None = None
+    peer_task: PeerTaskLinked | None = None
     ended: ActionEnded | None = None
 
 
@@ -260,6 +263,8 @@ class Journal:
                 record.started += 1
                 record.arguments = arguments
                 record.requests = [each for each in record.requests if not each.uncertain]
+            case PeerTaskLinked() as link:
+                record.peer_task = link
             case ActionEnded() as ended:
                 record.ended = ended
                 if ended.usage is not None:

@@ -32,12 +32,14 @@ class Errands(AgentExecutor):
 
     Attributes:
         released: What a task that does `work` waits for between its pieces.
+        done: A task that does `work` has ended.
         heard: Every message, as it came.
     """
 
     def __init__(self) -> None:
         self.released = asyncio.Semaphore(0)
         self.working = asyncio.Event()
+        self.done = asyncio.Event()
         self.heard: list[a2a_pb2.Message] = []
         self.metadata: list[dict[str, Any]] = []
         self.canceled: list[str] = []
@@ -86,6 +88,7 @@ class Errands(AgentExecutor):
             await updater.update_status(a2a_pb2.TASK_STATE_WORKING, said)
         await self.released.acquire()
         await updater.complete(updater.new_agent_message([new_text_part("finished")]))
+        self.done.set()
 
     async def cancel(self, context: RequestContext, event_queue: EventQueue) -> None:
         self.canceled.append(context.task_id or "")

@@ -35,6 +35,8 @@ from protolink_grpc import (
     TaskState,
     UnavailableError,
 )
+from protolink_grpc.agent.peers import Peers
+from protolink_grpc.agent.trust import PeerClients, PeerTrust
 from protolink_grpc.errors import LeaseNotFoundError
 from protolink_grpc.registry import AgentDirectory
 
@@ -707,6 +709,18 @@ async def test_a_peer_that_drains_is_left_for_another_instance(
             await asyncio.sleep(0.01)  # the watch tells it soon
     await say_draining(workers[0])
     assert (await asker.peer("worker").send_message("hello")).text == "hello"
+
+
+@pytest.mark.parametrize("is_following", [False, True])
+async def test_a_task_stays_with_the_instance_that_an_earlier_process_has_called(
+    twins: tuple[list[Worker], Agent], is_following: bool
+) -> None:
+    workers, asker = twins
+    if is_following:
+        await asker._peers.cards()
+    assert (await asker._peers.connect("worker", "task", workers[0].card.url)).url == workers[0].card.url
+    other = Peers(PeerClients(AgentClient()), asker._peers._registry, PeerTrust((), False, None))
+    assert (await other.connect("worker", "task", "grpc://127.0.0.1:1")).url == workers[1].card.url
 
 
 @pytest.mark.parametrize("is_following", [False, True])

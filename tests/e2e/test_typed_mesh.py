@@ -33,7 +33,7 @@ from protolink_grpc import (
 )
 from protolink_grpc.errors import AgentNotFoundError, DeadlineExceededError, DelegationCycleError, InvalidArgumentError
 from protolink_grpc.models.action import BudgetUsage
-from protolink_grpc.models.events import ActionEnded, ActionRequested, RunEvent
+from protolink_grpc.models.events import ActionEnded, ActionRequested, PeerTaskLinked, RunEvent
 from protolink_grpc.models.payload import Payload, TypedMessage
 
 Launch = Callable[..., Awaitable[Any]]
@@ -83,6 +83,9 @@ async def test_a_call_by_a_stub_passes_three_agents_and_is_an_action_in_each_log
         )
         # The task has the id of the action, so that it is found again.
         assert await tasks_of(middle) == [requested.action.action_id]
+        (link,) = [event.payload for event in log if isinstance(event.payload, PeerTaskLinked)]
+        session_id = (await AgentClient(url=middle.card.url).get_task(link.task_id)).session_id
+        assert link == PeerTaskLinked("broker", middle.card.url, "plgrpc", requested.action.action_id, session_id or "")
         (leaf_task,) = await tasks_of(leaf)
         context = (await AgentClient(url=leaf.card.url).get_task(leaf_task)).context
         assert context is not None
@@ -630,6 +633,7 @@ async def test_a_method_that_is_no_task_uses_nothing_of_the_budget(registry: Reg
                 output is not None,
                 1,
             )
+            assert not [event for event in await log_of(customer, done.id) if event.type == "action.peer_task"]
 
 
 async def test_a_stream_that_is_cut_goes_on_after_the_last_response_that_was_seen(

@@ -30,6 +30,7 @@ from protolink_grpc.models.events import (
     ContextPrepared,
     LlmCallCompleted,
     LlmCallStarted,
+    PeerTaskLinked,
     RunEvent,
     TaskArtifactUpdated,
     TaskInputReplaced,
@@ -103,6 +104,8 @@ def test_an_action_is_found_by_its_position_with_all_that_became_of_it() -> None
         question("r1"),
         answer("r1"),
         of("buy", ActionStarted("tool.call", "buy", {"price": 1})),
+        of("buy", PeerTaskLinked("shop", "grpc://shop:1", "plgrpc", "one")),
+        of("buy", PeerTaskLinked("shop", "grpc://shop:2", "plgrpc", "one")),
         of("buy", ended),
     )
     record = journal.actions["m/0"]
@@ -110,6 +113,7 @@ def test_an_action_is_found_by_its_position_with_all_that_became_of_it() -> None
     assert [request.request_id for request in record.requests] == ["r1"]
     assert record.answers["r1"].approved
     assert (record.arguments, record.ended) == ({"price": 1}, ended)
+    assert record.peer_task == PeerTaskLinked("shop", "grpc://shop:2", "plgrpc", "one")
 
 
 def action_as_read(record: ActionRecord) -> RunAction:

@@ -15,7 +15,7 @@ from protolink_grpc.errors import (
 )
 from protolink_grpc.models import RunBudget, RunContext
 from protolink_grpc.models.action import BudgetUsage
-from protolink_grpc.models.events import ActionEnded, RunEvent
+from protolink_grpc.models.events import ActionEnded, PeerTaskLinked, RunEvent
 from protolink_grpc.models.payload import Payload, TypedMessage
 from protolink_grpc.policy.capabilities import CapabilityPolicy
 from protolink_grpc.runtime.actions.gate import Gate
@@ -86,6 +86,15 @@ async def test_a_call_is_an_action_with_the_message_the_instance_and_the_respons
     ((url, action_id, _, committed),) = call.sent
     assert (url, action_id) == ("grpc://a", action.action_id)
     assert scene.types[:committed] == COMPLETED[:3]  # its start is on disk before it is sent
+
+
+async def test_the_ids_of_the_calls_task_are_recorded_when_a_response_has_named_it() -> None:
+    link = PeerTaskLinked("calculator", "grpc://a", "plgrpc", "the task")
+    scene = ActionContext()
+    await make(Call(MethodAnswer(RESPONSE, BudgetUsage(), link=link)), scene)
+    assert scene.types == [*COMPLETED[:3], "action.peer_task", COMPLETED[3]]
+    assert scene.payload("action.peer_task") == link
+    assert {event.action_id for event in scene.log} == {scene.payload("action.requested").action.action_id}
 
 
 async def test_the_context_of_the_call_is_a_child_with_the_share_of_the_budget() -> None:

@@ -6,8 +6,8 @@ a reconnect, the next snapshot is compared with the events already shown.
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import aclosing, contextmanager
 from dataclasses import replace
 from typing import Any, Final
 
@@ -18,11 +18,11 @@ from protolink_grpc.a2a.client.peer import A2APeer, Link
 from protolink_grpc.a2a.client.remote_log import Reading, view_of_task
 from protolink_grpc.a2a.client.transport import PeerInterface, a2a_errors
 from protolink_grpc.a2a.pb_codec import push_config_from_pb, push_config_pb, task_from_pb, update_from_pb
-from protolink_grpc.a2a.values import MessageReply, TaskView, Update
+from protolink_grpc.a2a.values import A2A_KEY, MessageReply, TaskView, Update
 from protolink_grpc.client.backoff import Backoff
 from protolink_grpc.client.http_channel import SAFE_TO_REPEAT
 from protolink_grpc.client.no_control_service import NoControlService
-from protolink_grpc.client.port import CalledTool, ListFilter, Sent, TaskList
+from protolink_grpc.client.port import A2A, CalledTool, ListFilter, Sent, TaskList
 from protolink_grpc.client.timeouts import limited_stream, time_limit
 from protolink_grpc.errors import (
     DeadlineExceededError,
@@ -35,8 +35,8 @@ from protolink_grpc.errors import (
     UncertainExecutionError,
 )
 from protolink_grpc.models.card import AgentCard
-from protolink_grpc.models.events import RunEvent
-from protolink_grpc.models.lifecycle import SETTLED, TERMINAL
+from protolink_grpc.models.events import PeerTaskLinked, RunEvent
+from protolink_grpc.models.lifecycle import INTERRUPTED, SETTLED, TERMINAL
 from protolink_grpc.models.message import Message
 from protolink_grpc.models.part import ToolCall, ToolOutput
 from protolink_grpc.models.push_config import PushConfig
@@ -72,6 +72,9 @@ class A2AAgent(NoControlService):
     async def card(self, timeout_s: float | None) -> AgentCard:
         async with time_limit(timeout_s, self.url):
             return (await self._peer.card(refresh=True)).own
+
+    async def protocol(self) -> str:
+        return A2A
 
     # -- sending -------------------------------------------------------------------------------------------------------------
 
@@ -241,6 +244,9 @@ class A2AAgent(NoControlService):
         reading.remote_id, reading.context_id = _ids_of(update)
         self._peer.remember_link(task.id, Link(reading.remote_id, reading.context_id))
         self._seen[task.id] = reading
+        note = self._peer.notes.get(task.id)
+        if note is not None and reading.remote_id:
+            await note(PeerTaskLinked(reading.agent_name, self.url, A2A, reading.remote_id, reading.context_id))
         return reading
 
     def _remote_ids(self, reading: Reading) -> Mapping[str, Any]:
@@ -379,6 +385,38 @@ class A2AAgent(NoControlService):
         names = [self._peer.names.get(view.task_id) or view.task_id for view in views]
         tasks = [summary_of(view, task_id, name) for view, task_id in zip(views, names, strict=True)]
         return TaskList(tasks, page.next_page_token, page.total_size)
+
+    # -- tasks of an earlier process -----------------------------------------------------------------------------------------
+
+    @contextmanager
+    def note_ids(self, task_id: str, note: Callable[[PeerTaskLinked], Awaitable[None]]) -> Iterator[None]:
+        """Call `note` with the peer's ids of a task that is sent in this block, before any event of the task is yielded."""
+        self._peer.notes[task_id] = note
+        try:
+            yield
+        finally:
+            self._peer.notes.pop(task_id, None)
+
+    async def adopt(self, task: Task, link: PeerTaskLinked, timeout_s: float | None) -> bool:
+        """Return whether the peer has the task that an earlier process sent as `task`. If so, it can be read under its id here.
+
+        A peer may respond to a message before the turn begins. So a task that was continued and waits for input must have the
+        message in its history; otherwise its question may be that of the turn before.
+
+        Raises:
+            ProtolinkError: The peer did not return the task.
+        """
+        is_continued = A2A_KEY in task.metadata
+        async with time_limit(timeout_s, self.url, task_id=task.id):
+            view = await self._read_view(await self._peer.interface(), Link(link.task_id))
+        item = task.get_last_item()
+        heard = {message.id for message in view.history or ()}
+        if view.context_id != link.context_id or (
+            is_continued and view.status.state in INTERRUPTED and (item is None or item.id not in heard)
+        ):
+            return False
+        self._peer.remember_link(task.id, Link(link.task_id, link.context_id))
+        return True
 
     # -- doing ---------------------------------------------------------------------------------------------------------------
 

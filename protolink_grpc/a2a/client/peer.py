@@ -1,7 +1,7 @@
 """The state that a client stores about an A2A peer: its card, the peer's ids of tasks, and how far each task was read."""
 
 import time
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import Any
@@ -23,6 +23,7 @@ from protolink_grpc.a2a.values import A2A_KEY, Update
 from protolink_grpc.client.http_channel import Sender
 from protolink_grpc.client.lru_map import LRUMap
 from protolink_grpc.errors import UnauthenticatedError, UnavailableError
+from protolink_grpc.models.events import PeerTaskLinked
 from protolink_grpc.models.task import Task
 from protolink_grpc.net.address import Address
 
@@ -49,6 +50,7 @@ class A2APeer:
         binding: The binding to use; empty prefers the order of the peer's card.
         links: The peer's ids, by task id.
         names: Task ids, by the peer's task id.
+        notes: Receive the peer's ids of a task as soon as they are known, by task id.
         knows_keys: Whether the peer's latest card says that it supports idempotency keys.
     """
 
@@ -56,6 +58,7 @@ class A2APeer:
     binding: str = ""
     links: LRUMap[Link] = field(default_factory=lambda: LRUMap(KNOWN_LINKS))
     names: LRUMap[str] = field(default_factory=lambda: LRUMap(KNOWN_LINKS))
+    notes: dict[str, Callable[[PeerTaskLinked], Awaitable[None]]] = field(default_factory=dict)
     _unfinished: LRUMap[Reading] = field(default_factory=lambda: LRUMap(OPEN_READINGS))
     _finished: LRUMap[Reading] = field(default_factory=lambda: LRUMap(DONE_READINGS))
     knows_keys: bool = False

@@ -20,7 +20,7 @@ from protolink_grpc.errors import (
 from protolink_grpc.models.action import BudgetUsage, RunAction
 from protolink_grpc.models.card import AgentCard
 from protolink_grpc.models.context import RunBudget, RunContext
-from protolink_grpc.models.events import RunEvent
+from protolink_grpc.models.events import PeerTaskLinked, RunEvent
 from protolink_grpc.models.failure import RUN_LOST
 from protolink_grpc.models.json_value import plain
 from protolink_grpc.models.lifecycle import TaskState
@@ -43,6 +43,7 @@ from protolink_grpc.runtime.actions.gate import (
 )
 from protolink_grpc.runtime.actions.sampling import ModelSampler
 from protolink_grpc.runtime.actions.tools import ToolActions
+from protolink_grpc.runtime.journal import ActionRecord
 from protolink_grpc.tools.context import Memory
 from protolink_grpc.tools.toolbox import Toolbox
 
@@ -67,18 +68,19 @@ class PeerPort(Protocol):
         """Return the cards of the agents to which work can be delegated, without this agent, sorted by name."""
         ...
 
-    async def run(
     @property
     def has_all_cards(self) -> bool:
         """Whether the registry has sent all its agents, so that no card is missing because it does not answer."""
         ...
 
+    async def run(
         self,
         target: str,
         task: Task,
         request_id: str,
         *,
-        sending: Callable[[], None] | None = None,
+        note: Callable[[PeerTaskLinked], Awaitable[None]] | None = None,
+        known: PeerTaskLinked | None = None,
         relay: Relay | None = None,
         continues: bool = False,
     ) -> Task:
@@ -88,9 +90,12 @@ class PeerPort(Protocol):
 
         Args:
             target: Name or URL of the agent.
-            request_id: A second request with the same id returns the same task.
-            sending: Called when the agent has been found and is reachable, immediately before the task is sent. After this call,
-                an error no longer means that the work did not begin.
+            request_id: A second request with the same id returns the same task. A2A agents may not support that.
+            note: Called when the agent has been found and is reachable, immediately before the task is sent. After this call, an
+                error no longer means that the work did not begin. The `task_id` is empty if the agent assigns it: then `note` is
+                called again as soon as it is known.
+            known: What `note` has got for this request in an earlier process. The task of an A2A agent is read and not sent again,
+                if the agent still has it.
             relay: Receives the events of the task.
             continues: The task must exist at the agent.
         """
@@ -142,9 +147,12 @@ class Actions(ToolActions):
             async def execute(action: RunAction) -> ActionResult:
                 # A run that repeats the action after a crash finds the same task, because the task has the id of the action.
                 task = replace(_build_task(values), id=action.action_id)
-                return await self._run_child(action_context, agent, task, action, lambda answer: _output(answer, agent))
+                known = _recorded_link(action_context.action_record(position))
+                return await self._run_child(
+                    action_context, agent, task, action, lambda answer: _output(answer, agent), known=known
+                )
 
-            return PreparedAction(action, execute, idempotent=True)
+            return PreparedAction(action, execute, idempotent=True, commits_start=True)
 
         return await self.gate.perform(action_context, prepare, position=position)
 
@@ -172,15 +180,17 @@ class Actions(ToolActions):
                 return {"task_id": answer.id, "state": str(answer.state), "output": copied(answer.get_output())}
 
             async def execute(action: RunAction) -> ActionResult:
-                return await self._run_child(action_context, target, task, action, summarize, relay=relay)
+                known = _recorded_link(record)
+                return await self._run_child(action_context, target, task, action, summarize, known=known, relay=relay)
 
-            return PreparedAction(action, execute, idempotent=True)
+            return PreparedAction(action, execute, idempotent=True, commits_start=True)
 
         outcome = await self.gate.perform(action_context, prepare, position=position)
         outcome.value()
         if not answers:
             # The outcome is from an earlier run: repeating its request returns the same task.
-            answers.append(await self._peers.run(target, task, outcome.action_id, relay=relay))
+            known = _recorded_link(record)
+            answers.append(await self._peers.run(target, task, outcome.action_id, known=known, relay=relay))
         return answers[0]
 
     async def exchange(
@@ -209,13 +219,13 @@ class Actions(ToolActions):
 
         async def prepare() -> PreparedAction:
             async def execute(action: RunAction) -> ActionResult:
+                known = _recorded_link(action_context.action_record(position))
                 return await self._run_child(
-                    action_context, target, build(action), action, summarize, continues=continues
+                    action_context, target, build(action), action, summarize, known=known, continues=continues
                 )
 
-            return PreparedAction(
-                RunAction(AGENT_CALL, name, {"agent": name}, frozenset({DELEGATE})), execute, idempotent=True
-            )
+            action = RunAction(AGENT_CALL, name, {"agent": name}, frozenset({DELEGATE}))
+            return PreparedAction(action, execute, idempotent=True, commits_start=True)
 
         return await self.gate.perform(action_context, prepare, position=position)
 
@@ -233,6 +243,7 @@ class Actions(ToolActions):
         action: RunAction,
         result: Callable[[Task], Any],
         *,
+        known: PeerTaskLinked | None,
         relay: Relay | None = None,
         continues: bool = False,
     ) -> ActionResult:
@@ -242,6 +253,7 @@ class Actions(ToolActions):
 
         Args:
             result: Returns the result of the task when it has ended or waits, or an awaitable of it; or raises ProtolinkError.
+            known: The ids of the task at the agent that an earlier run has recorded.
 
         Raises:
             BudgetExceededError: The budget has no share left.
@@ -249,17 +261,23 @@ class Actions(ToolActions):
         own = task.given_context()
         before = task.usage if task.id != action_context.task_id else None
         share = await reserve_share(action_context, own.budget if own is not None else None)
-        used = BudgetUsage()
+        used = BudgetUsage() if known is None else share.whole
         answer: Task | None = None
+        recorded = known
 
-        def sending() -> None:
-            nonlocal used
+        async def note(link: PeerTaskLinked) -> None:
+            nonlocal used, recorded
+            if link.task_id and link != recorded:
+                recorded = link
+                await action_context.emit(RunEvent(payload=link, action_id=action.action_id))
+            await action_context.flush()
+            action_context.token.raise_if_cancelled()
             used = share.whole
 
         try:
             child = _child_task(task, own, action_context.context, share.budget)
             answer = await self._peers.run(
-                target, child, action.action_id, sending=sending, relay=relay, continues=continues
+                target, child, action.action_id, note=note, known=known, relay=relay, continues=continues
             )
             if not _is_lost(answer):
                 used = (answer.usage or BudgetUsage()).minus(before)
@@ -271,6 +289,10 @@ class Actions(ToolActions):
             return ActionResult(None, used, error)
         finally:
             share.settle(used)
+
+
+def _recorded_link(record: ActionRecord | None) -> PeerTaskLinked | None:
+    return None if record is None else record.peer_task
 
 
 def _child_task(task: Task, own: RunContext | None, parent: RunContext, budget: RunBudget) -> Task:

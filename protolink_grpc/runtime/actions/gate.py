@@ -153,6 +153,7 @@ class PreparedAction:
         is_same: Returns whether a recorded payload belongs to this action. None compares the payloads.
         idempotent: Executing the action twice has the effect of executing it once.
         read_only: The action changes nothing, so its start need not be committed before it runs.
+        commits_start: `execute` waits until the start is committed, before it has an effect.
         is_counted: Whether it counts as a tool call or a delegation in the budget.
     """
 
@@ -162,6 +163,7 @@ class PreparedAction:
     is_same: Callable[[dict[str, Any]], bool] | None = None
     idempotent: bool = False
     read_only: bool = False
+    commits_start: bool = False
     is_counted: bool = True
 
 
@@ -433,7 +435,7 @@ class ActionExecution:
         action_context, action = self.action_context, self.action
         await action_context.wait_while_paused()  # again, because the approval may have taken long
         await self._emit(ActionStarted(*self._kind_and_name, self._changed_arguments()), summary=self._label)
-        if not self.prepared.read_only:
+        if not (self.prepared.read_only or self.prepared.commits_start):
             await action_context.flush()
         action_context.token.raise_if_cancelled()
         started = time.monotonic()

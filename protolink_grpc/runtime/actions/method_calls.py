@@ -13,7 +13,7 @@ from typing import Any, Protocol
 from protolink_grpc.errors import ActionPolicyError, BudgetExceededError, ProtolinkError, ToolFailedError
 from protolink_grpc.models.action import BudgetUsage, RunAction
 from protolink_grpc.models.context import RunContext
-from protolink_grpc.models.events import ActionStarted, RunEvent
+from protolink_grpc.models.events import ActionStarted, PeerTaskLinked, RunEvent
 from protolink_grpc.models.failure import Failure
 from protolink_grpc.net.trace_context import with_trace
 from protolink_grpc.net.tracing import current_trace
@@ -32,11 +32,13 @@ class MethodAnswer:
     Args:
         result: What the log has of the responses: a typed message, or JSON.
         usage: The usage of the call's task; None means unknown.
+        link: The ids of the call's task; None if it is no task, or unknown.
     """
 
     result: Any = None
     usage: BudgetUsage | None = None
     error: ProtolinkError | None = None
+    link: PeerTaskLinked | None = None
 
 
 class MethodCall(Protocol):
@@ -132,6 +134,8 @@ async def _execute(
         context = with_trace(action_context.context.child().copy(budget=share.budget), current_trace())
         answer = await call.send(url, action.action_id, context)
         used = used if answer.usage is None else answer.usage
+        if answer.link is not None:
+            await action_context.emit(RunEvent(payload=answer.link, action_id=action.action_id))
         error = None if answer.error is None else _peer_error(answer.error, call.agent)
         return ActionResult(answer.result, used, error)
     except ProtolinkError as error:

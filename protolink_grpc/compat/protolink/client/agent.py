@@ -15,7 +15,7 @@ from protolink_grpc.client.backoff import Backoff
 from protolink_grpc.client.http_channel import SAFE_TO_REPEAT, Sender
 from protolink_grpc.client.lru_map import LRUMap
 from protolink_grpc.client.no_control_service import NoControlService
-from protolink_grpc.client.port import CalledTool, ListFilter, Sent, TaskList
+from protolink_grpc.client.port import PROTOLINK, CalledTool, ListFilter, Sent, TaskList
 from protolink_grpc.client.timeouts import limited_stream, time_limit
 from protolink_grpc.errors import (
     DeadlineExceededError,
@@ -97,6 +97,9 @@ class ProtolinkAgent(NoControlService):
         raise NotImplementedError
 
     # -- Card ------------------------------------------------------------------------------------------------------------------
+
+    async def protocol(self) -> str:
+        return PROTOLINK
 
     async def card(self, timeout_s: float | None) -> AgentCard:
         async with time_limit(timeout_s, self.url):
