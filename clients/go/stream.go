@@ -25,7 +25,7 @@ type cursor struct {
 	seen    int64 // the last sequence shown
 	known   bool  // whether seen says where to go on; a stream learns that from its first event
 	shown   bool  // whether the event at seen was shown here, and is not only what the caller has named
-	settled bool  // the stream has shown its last event: only its end is missing
+	settled bool  // the last event shown is one with which the stream can end
 	stopAt  pb.StopAt
 	deltas  bool
 }
@@ -101,11 +101,12 @@ func (c *Client) follow(ctx context.Context, start cursor, receive receiver) ite
 				return nil
 			}
 			err := receive(ctx, this, &at, show)
-			if at.settled {
-				return nil
-			}
 			if err == io.EOF {
 				return c.checkEnd(ctx, &at)
+			}
+			// A turn is complete with its last event. A task that has ended may have been retried: only the server can end its stream.
+			if at.settled && at.stopAt == pb.StopAt_STOP_AT_INTERRUPTED && FromError(err).isCut() {
+				return nil
 			}
 			return err
 		})
@@ -137,10 +138,10 @@ func (c *Client) receive(ctx context.Context, this *attempt, at *cursor, show fu
 	return listen(this, stream, err, func(r *pb.SubscribeTaskResponse) error { return show(r) })
 }
 
-// checkEnd looks at a stream that has ended with OK, and without its last event. It returns nil where nothing was to come, or io.EOF.
+// checkEnd looks at a stream that has ended with OK. It returns nil if the stream is complete, and io.EOF if it was cut.
 func (c *Client) checkEnd(ctx context.Context, at *cursor) error {
 	switch {
-	case at.stopAt == pb.StopAt_STOP_AT_CURRENT:
+	case at.settled || at.stopAt == pb.StopAt_STOP_AT_CURRENT:
 		return nil
 	case at.shown || !at.known:
 		return io.EOF

@@ -53,7 +53,7 @@ func (s *script) next(what string, after int64) call {
 func (c call) events() []*pb.RunEvent {
 	var events []*pb.RunEvent
 	for _, sequence := range c.sequences {
-		events = append(events, &pb.RunEvent{TaskId: "t", Sequence: sequence, Last: sequence == 9})
+		events = append(events, &pb.RunEvent{TaskId: "t", Sequence: sequence, Last: sequence == 9 || sequence == 11})
 	}
 	return events
 }
@@ -273,6 +273,25 @@ func TestACleanEndIsTheEndWhereNothingIsToCome(t *testing.T) {
 		s.ended = c.ended
 		if _, err := read(client.Subscribe(t.Context(), c.request)); (err == nil) != (c.calls == 1) || len(s.made) != c.calls {
 			t.Errorf("%s: %v after %d calls", name, err, len(s.made))
+		}
+	}
+}
+
+func TestASubscriptionThatWasCutAfterTheEndOfItsTaskLearnsWhetherARetryHasFollowed(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		stopAt       pb.StopAt
+		retry        []int64
+		shown, after []int64
+	}{
+		"a retry":       {pb.StopAt_STOP_AT_TERMINAL, []int64{10, 11}, []int64{8, 9, 10, 11}, []int64{7, 9}},
+		"no retry":      {pb.StopAt_STOP_AT_UNSPECIFIED, nil, []int64{8, 9}, []int64{7, 9}},
+		"only one turn": {pb.StopAt_STOP_AT_INTERRUPTED, []int64{10, 11}, []int64{8, 9}, []int64{7}},
+	} {
+		s, client := serve(t, call{sequences: []int64{8, 9}, err: cut}, call{sequences: c.retry})
+		shown, err := read(client.Subscribe(t.Context(), &pb.SubscribeTaskRequest{TaskId: "t", AfterSequence: 7, StopAt: c.stopAt}))
+		if err != nil || !slices.Equal(shown, c.shown) || !slices.Equal(s.after, c.after) {
+			t.Errorf("%s: shown %v, %v, by calls after %v", name, shown, err, s.after)
 		}
 	}
 }

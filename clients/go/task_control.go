@@ -83,9 +83,11 @@ func (t *TaskControl) Resume(ctx context.Context, taskID, reason string) (*pb.Ta
 	return response.GetSnapshot(), err
 }
 
-// Retry begins the work on an ended task again, with the same input. It fails with [ErrInvalidTransition] if the task has not ended.
-func (t *TaskControl) Retry(ctx context.Context, taskID, reason string) (*pb.TaskSnapshot, error) {
-	request := &pb.RetryTaskRequest{TaskId: taskID, Reason: reason, RequestId: newID()}
+// Retry begins the work on an ended task again, with the same input. A request without an id of its own gets one, so that a repetition is
+// never a second retry. Retry fails with [ErrInvalidTransition] if the task has not ended.
+func (t *TaskControl) Retry(ctx context.Context, request *pb.RetryTaskRequest) (*pb.TaskSnapshot, error) {
+	request = copyOf(request)
+	request.RequestId = cmp.Or(request.RequestId, newID())
 	response, err := unary(ctx, t.client.channel, t.service.RetryTask, request)
 	return response.GetSnapshot(), err
 }

@@ -51,6 +51,7 @@ func TestEachMethodOfTasksCallsItsOwnAndReturnsTheSnapshot(t *testing.T) {
 	ctx, tasks := t.Context(), client.Tasks()
 	link := &pb.TaskLink{Kind: pb.LinkKind_LINK_KIND_BLOCKED_BY, Target: "b"}
 	update := &pb.UpdateTaskRequest{TaskId: "a", Description: &pb.TaskDescription{Title: "T"}}
+	retry := &pb.RetryTaskRequest{TaskId: "a", Reason: "r", RequestId: "retry-1"}
 	done := &pb.CompleteTaskRequest{TaskId: "a", Messages: Text("done").GetMessages()}
 	failure := &pb.Failure{Message: "broken"}
 	for _, one := range []struct {
@@ -63,6 +64,7 @@ func TestEachMethodOfTasksCallsItsOwnAndReturnsTheSnapshot(t *testing.T) {
 		{"StartTask", &pb.StartTaskRequest{TaskId: "a", External: true}, func() (*pb.TaskSnapshot, error) { return tasks.StartExternal(ctx, "a") }},
 		{"PauseTask", &pb.PauseTaskRequest{TaskId: "a", Reason: "r"}, func() (*pb.TaskSnapshot, error) { return tasks.Pause(ctx, "a", "r") }},
 		{"ResumeTask", &pb.ResumeTaskRequest{TaskId: "a", Reason: "r"}, func() (*pb.TaskSnapshot, error) { return tasks.Resume(ctx, "a", "r") }},
+		{"RetryTask", retry, func() (*pb.TaskSnapshot, error) { return tasks.Retry(ctx, retry) }},
 		{"CompleteTask", done, func() (*pb.TaskSnapshot, error) { return tasks.Complete(ctx, done) }},
 		{"FailTask", &pb.FailTaskRequest{TaskId: "a", Failure: failure}, func() (*pb.TaskSnapshot, error) { return tasks.Fail(ctx, "a", failure) }},
 		{"LinkTasks", &pb.LinkTasksRequest{TaskId: "a", Link: link}, func() (*pb.TaskSnapshot, error) { return tasks.Link(ctx, "a", link) }},
@@ -93,7 +95,7 @@ func TestARepeatedDraftReportOrRetryHasTheSameIds(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.lost = 1
-	if _, err := client.Tasks().Retry(t.Context(), "a", "again"); err != nil {
+	if _, err := client.Tasks().Retry(t.Context(), &pb.RetryTaskRequest{TaskId: "a", Reason: "again"}); err != nil {
 		t.Fatal(err)
 	}
 	for first := 0; first < 6; first += 2 {

@@ -23,7 +23,8 @@ async def resumed_batches(
     Args:
         open_stream: Opens the stream after a sequence.
         after: The last sequence that the caller has; 0 means from the beginning.
-        ends: States that end the stream. If the connection breaks after one of them, the stream is complete.
+        ends: States with which the stream is complete, whether the agent or a broken connection ends it. In any other state, only
+            the agent can end it: a task that has ended may have been retried.
         outage_s: How long to try again without progress.
 
     Raises:

@@ -34,9 +34,6 @@ from protolink_grpc.net.address import comparable_url
 
 Target = Literal["create", "continue", "create_or_continue"]
 
-_ENDS = {StopAt.TERMINAL: TERMINAL, StopAt.INTERRUPTED: SETTLED, StopAt.CURRENT: frozenset[TaskState]()}
-"""States with which a subscription ends."""
-
 
 @checks_arguments
 class TaskCalls(AgentAccess):
@@ -235,7 +232,8 @@ class TaskCalls(AgentAccess):
             after: Last sequence that the caller has; 0 means from the beginning.
             stop_at: Where the stream ends: at the first event after `after` that ends the task; at the first one that ends it or
                 makes it wait; or at the last stored event. If the task waits and has no events after `after`, the stream covers
-                its next turn. The stream of a finished task always ends.
+                its next turn. The stream of a finished task always ends. If the task was retried before the stream began, or
+                before it was resumed after the end of the task, the retry follows.
             deltas: Also yield the text that models are producing, like `send_task_streaming`, beginning with the existing text.
         """
         agent = self._agent(agent_url)
@@ -243,7 +241,8 @@ class TaskCalls(AgentAccess):
         def open_stream(sequence: int) -> AsyncGenerator[list[RunEvent], None]:
             return agent.watch(task_id, sequence, stop_at, deltas=deltas, timeout_s=None)
 
-        resumed = resumed_batches(open_stream, after=after, ends=_ENDS[stop_at], outage_s=self.outage_s)
+        ends = SETTLED if stop_at is StopAt.INTERRUPTED else frozenset[TaskState]()
+        resumed = resumed_batches(open_stream, after=after, ends=ends, outage_s=self.outage_s)
         async with aclosing(resumed) as batches:
             async for events in batches:
                 for event in events:

@@ -29,6 +29,7 @@ CASES = (
     "outage",
     "reset",
     "early-ok",
+    "cut-end",
     "idle-cuts",
     "flapping",
     "retry-bound",

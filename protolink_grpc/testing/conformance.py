@@ -351,6 +351,21 @@ async def early_ok(world: World) -> None:
     await expect_survived(world, "early 40 count 100")
 
 
+async def cut_end(world: World) -> None:
+    agent, task, key = world.agent, Task.create("cut-end ask where"), str(uuid.uuid4())
+    question = [event async for event in agent.send_task_streaming(None, task)]
+    expect("the end of the first turn", question[-1].state, TaskState.INPUT_REQUIRED)
+    answer = [event async for event in agent.send_task_streaming(None, "there", task_id=task.id)]
+    expect("the end of the second turn", (answer[-1].state, answer[-1].final), (TaskState.COMPLETED, True))
+    for _ in range(2):
+        await agent.tasks.retry(task.id, reason="again", request_id=key)
+    events = await collect(agent.subscribe(task.id))
+    ends = [event.sequence for event in events if event.final]
+    expect("the ends", ends, [answer[-1].sequence, events[-1].sequence])
+    expect("the retries", sum(event.type == "task.retried" for event in events), 1)
+    expect("what follows the end", [event async for event in agent.subscribe(task.id, after=len(events))], [])
+
+
 async def expect_survived(world: World, text: str) -> None:
     """Check that the stream of that task is complete in spite of its fault."""
     expect_counted(await collect(world.hostile.send_task_streaming(None, Task.create(text))), 100)
@@ -779,6 +794,7 @@ PROGRAM: dict[str, Callable[[World], Awaitable[None]]] = {
     "outage": outage,
     "reset": reset,
     "early-ok": early_ok,
+    "cut-end": cut_end,
     "idle-cuts": idle_cuts,
     "flapping": flapping,
     "retry-bound": retry_bound,

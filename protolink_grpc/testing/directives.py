@@ -8,6 +8,7 @@ from protolink_grpc.models.message import Message
 FAULTS = {
     "cut": "cut N TEXT: does TEXT, and its stream is cut after N events, and once again 30 events later; if it is a turn, the"
     " second cut is that of a stream of its session, after 30 of its events",
+    "cut-end": "cut-end TEXT: does TEXT; each of its streams is cut right after an event that ends the task or makes it wait",
     "outage": "outage MILLIS N TEXT: does TEXT; once its stream has shown N events, the hostile address is down for MILLIS",
     "reset": "reset CODE N TEXT: does TEXT; after N events its stream gets an HTTP/2 RST_STREAM with that code, once",
     "early": "early N TEXT: does TEXT; its stream ends with status OK after N events, once",
@@ -53,7 +54,8 @@ class Fault:
 
     Args:
         kind: One of FAULTS.
-        after: Number of events of the first stream before the fault; 0 for a fault that depends on silence (`idle`).
+        after: Number of events of the first stream before the fault; 0 for a fault that depends on silence (`idle`) or on an event
+            (`cut-end`).
         times: How often the fault happens.
         number: Milliseconds of an outage or of silence, or the error code of a reset.
     """
@@ -105,7 +107,7 @@ def parse_directive(text: str) -> Directive | None:
 
 def _parse_fault(kind: str, rest: str) -> Directive | None:
     """Parse the numbers of a fault and the directive after them."""
-    count = 2 if kind in ("outage", "reset", "idle") else 1
+    count = {"cut-end": 0, "outage": 2, "reset": 2, "idle": 2}.get(kind, 1)
     *words, inner = [*rest.split(" ", count), *[""] * count][: count + 1]
     # Zero is valid as an HTTP/2 error code, but not as a count.
     if not all(_is_count(word) or (kind == "reset" and index == 0 and word == "0") for index, word in enumerate(words)):
@@ -116,6 +118,8 @@ def _parse_fault(kind: str, rest: str) -> Directive | None:
     match kind:
         case "cut":
             fault = Fault(kind, after=numbers[0], times=2)
+        case "cut-end":
+            fault = Fault(kind)
         case "idle":
             fault = Fault(kind, times=numbers[0], number=numbers[1])
         case "outage" | "reset":

@@ -28,7 +28,7 @@ from protolink_grpc.runtime.submission import Submission
 from protolink_grpc.storage.port import TaskHead
 from protolink_grpc.testing.directives import SECOND_CUT, Directive, Fault, latest_text, parse_directive
 from protolink_grpc.testing.hostile_proxy import Break, HostileProxy
-from protolink_grpc.wire.events import frame_event, is_delta, unframe
+from protolink_grpc.wire.events import find_settling, frame_event, is_delta, unframe
 from protolink_grpc.wire.scalars import tag, varint
 from protolink_grpc.wire.watch import is_position
 
@@ -280,6 +280,9 @@ class FaultyService:
                     # A run adds its script when it starts, which may be after its first event.
                     script = self._scripts.tasks.get(unframe(frames[0]).task_id)
                     cut_after = await self._next_cut(script, begins=True) if script is not None else 0
+                if script is not None and _is_cut_at_end(script) and (end := find_settling(frames)) is not None:
+                    yield self._rewrite(frames[: end + 1])
+                    await self._cut("this stream was cut after an end, as requested")
                 if script is None or not cut_after or shown + len(frames) < cut_after:
                     shown += len(frames)
                     yield self._rewrite(frames) + position
@@ -303,7 +306,7 @@ class FaultyService:
         fault = directive.fault
         if has_begun and _is_undecided(script):
             await self._cut("every further stream of this task is cut until its approval is answered, as requested")
-        if fault is None or fault.kind == "idle" or not script.left:
+        if fault is None or fault.kind in ("idle", "cut-end") or not script.left:
             return 0
         if fault.kind == "undecided":
             return fault.after if begins else 0
@@ -436,6 +439,12 @@ def _is_cut_again(script: Script) -> bool:
     """Whether the first stream of that task was cut, and one more is to be cut."""
     fault = script.directive.fault
     return fault is not None and fault.kind == "cut" and script.left == fault.times - 1
+
+
+def _is_cut_at_end(script: Script) -> bool:
+    """Whether each stream of that task is cut after an event that ends the task or makes it wait."""
+    fault = script.directive.fault
+    return fault is not None and fault.kind == "cut-end"
 
 
 def _is_undecided(script: Script) -> bool:

@@ -23,7 +23,7 @@ sys.path[:0] = [str(ROOT / "gen/betterproto"), str(ROOT / "examples")]
 import betterproto2  # noqa: E402  # after the paths above, as are the others
 from calculator_dataclasses.acme.calculator import v1 as calculator_v1  # noqa: E402
 from dataclass_client import CallError, Client, text_input, typed_errors  # noqa: E402
-from dataclass_sessions import Sessions  # noqa: E402
+from dataclass_sessions import Sessions, resumed  # noqa: E402
 from grpc import StatusCode  # noqa: E402
 from plgrpc_dataclasses import v1  # noqa: E402
 
@@ -435,8 +435,12 @@ def snapshot_of(stub: v1.TaskControlServiceStub, task_id: str) -> v1.TaskSnapsho
 
 
 def subscribed(world: World, task_id: str, after: int = 0) -> Iterator[v1.RunEvent]:
+    """The events of a task after a sequence, up to its end. Only the agent ends the stream: a retry may follow an end."""
     request = v1.SubscribeTaskRequest(task_id=task_id, after_sequence=after)
-    return (event for response in world.agent.agent.subscribe_task(request) for event in response.events)
+    with closing(resumed(world.agent.agent.subscribe_task, request, may_end=True)) as responses:
+        for event in (each for response in responses for each in response.events):
+            request.after_sequence = event.sequence
+            yield event
 
 
 def pause_and_retry(world: World, stub: v1.TaskControlServiceStub, other: str) -> None:
@@ -588,6 +592,23 @@ def reset(world: World) -> None:
 
 def early_ok(world: World) -> None:
     expect_survived(world, "early 40 count 100")
+
+
+def cut_end(world: World) -> None:
+    stub = v1.TaskControlServiceStub(world.agent.calls)
+    asked = [*world.agent.stream(text_input("cut-end ask where"))][-1]
+    state = asked.task_status and asked.task_status.new_state
+    expect("the end of the first turn", state, v1.TaskState.INPUT_REQUIRED)
+    ended = [*world.agent.stream(text_input("there", asked.task_id))][-1]
+    expect("the end of the second turn", ended.last, True)
+    retry = v1.RetryTaskRequest(task_id=asked.task_id, reason="again", request_id=uuid.uuid4().hex)
+    for _ in range(2):
+        stub.retry_task(retry)
+    events = collected(subscribed(world, asked.task_id))
+    ends = [event.sequence for event in events if event.last]
+    expect("the ends", ends, [ended.sequence, events[-1].sequence])
+    expect("the number of retries", sum(event.event_type == "task.retried" for event in events), 1)
+    expect("what follows the end", [*subscribed(world, asked.task_id, len(events))], [])
 
 
 def expect_survived(world: World, text: str) -> None:
@@ -823,6 +844,7 @@ PROGRAM: tuple[Callable[[World], None], ...] = (
     outage,
     reset,
     early_ok,
+    cut_end,
     idle_cuts,
     flapping,
     retry_bound,

@@ -35,6 +35,58 @@ func earlyOK(ctx context.Context, s *stage) error {
 	return counts(ctx, s.hostile, "early 40 count 100")
 }
 
+func cutEnd(ctx context.Context, s *stage) error {
+	question, err := collected(s.agent.Stream(ctx, plgrpc.Text("cut-end ask where")))
+	if err != nil {
+		return err
+	}
+	asked := question[len(question)-1]
+	answer, err := collected(s.agent.Stream(ctx, plgrpc.Text("there"), plgrpc.ContinueTask(asked.GetTaskId())))
+	if err != nil {
+		return err
+	}
+	ended := answer[len(answer)-1]
+	err = errors.Join(
+		expect("the end of the first turn", asked.GetTaskStatus().GetNewState(), pb.TaskState_TASK_STATE_INPUT_REQUIRED),
+		expect("the end of the second turn", ended.GetLast(), true),
+	)
+	if err != nil {
+		return err
+	}
+	retry := &pb.RetryTaskRequest{TaskId: asked.GetTaskId(), Reason: "again", RequestId: uuid.NewString()}
+	for range 2 {
+		if _, err := s.agent.Tasks().Retry(ctx, retry); err != nil {
+			return err
+		}
+	}
+	return retriedOnce(ctx, s, ended)
+}
+
+// retriedOnce reads the log of a task that has ended once before its retry, and then what follows its last event: nothing.
+func retriedOnce(ctx context.Context, s *stage, ended *pb.RunEvent) error {
+	events, err := wholeLog(s.agent.Subscribe(ctx, &pb.SubscribeTaskRequest{TaskId: ended.GetTaskId()}))
+	if err != nil {
+		return err
+	}
+	var ends []int64
+	retries, last := 0, events[len(events)-1].GetSequence()
+	for _, event := range events {
+		if event.GetLast() {
+			ends = append(ends, event.GetSequence())
+		}
+		if event.GetEventType() == "task.retried" {
+			retries++
+		}
+	}
+	rest, err := collected(s.agent.Subscribe(ctx, &pb.SubscribeTaskRequest{TaskId: ended.GetTaskId(), AfterSequence: last}))
+	return errors.Join(
+		err,
+		expect("the ends", fmt.Sprint(ends), fmt.Sprint([]int64{ended.GetSequence(), last})),
+		expect("the number of retries", retries, 1),
+		expect("the number of events after the end", len(rest), 0),
+	)
+}
+
 func idleCuts(ctx context.Context, s *stage) error {
 	events, err := wholeLog(s.impatient.Stream(ctx, plgrpc.Text("idle 5 1100 echo here")))
 	if err != nil {

@@ -175,7 +175,7 @@ func retryTask(ctx context.Context, s *stage, taskID string) error {
 	if err != nil {
 		return err
 	}
-	if _, err := control.Retry(ctx, taskID, "again"); err != nil {
+	if _, err := control.Retry(ctx, &pb.RetryTaskRequest{TaskId: taskID, Reason: "again"}); err != nil {
 		return err
 	}
 	hasEnded := false

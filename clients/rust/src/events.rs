@@ -52,7 +52,8 @@ pub(crate) struct Events {
     deltas: DeltaMode,
     references: References,
     has_shown: bool,
-    is_complete: bool,
+    /// Whether the last event shown is one with which the stream can end.
+    is_settled: bool,
 }
 
 type Batch = (Vec<Delta>, Vec<RunEvent>);
@@ -103,12 +104,14 @@ impl Source for Events {
         Ok(is_progress)
     }
 
+    /// A turn is complete with its last event. A task that has ended may have been retried: only the agent can end its
+    /// stream.
     fn is_complete(&self) -> bool {
-        self.is_complete
+        self.is_settled && self.stop_at == StopAt::Interrupted
     }
 
     async fn may_end(&mut self) -> Result<bool, Status> {
-        if self.stop_at == StopAt::Current {
+        if self.is_settled || self.stop_at == StopAt::Current {
             return Ok(true);
         }
         if !self.has_position || self.has_shown {
@@ -168,7 +171,7 @@ impl Events {
             deltas: DeltaMode::None,
             references: References::default(),
             has_shown: false,
-            is_complete: false,
+            is_settled: false,
         }
     }
 
@@ -197,7 +200,7 @@ impl Events {
         self.task_id.clone_from(&event.task_id);
         (self.has_position, self.has_shown) = (true, true);
         self.seen = event.sequence;
-        self.is_complete = event.last || self.stop_at == StopAt::Interrupted && waits(event);
+        self.is_settled = event.last || self.stop_at == StopAt::Interrupted && waits(event);
         Ok(true)
     }
 }
@@ -305,5 +308,19 @@ mod tests {
         last[0].last = true;
         news(&mut events, last).await.unwrap();
         assert!(events.is_complete());
+    }
+
+    #[tokio::test]
+    async fn only_the_agent_ends_the_stream_of_a_whole_task() {
+        let mut events = Events::after(agent(), "t".into(), 0, StopAt::Terminal);
+        let mut last = numbered([1]);
+        last[0].last = true;
+        news(&mut events, last).await.unwrap();
+        assert!(!events.is_complete());
+        assert!(events.may_end().await.unwrap());
+        events.stop_at = StopAt::Unspecified;
+        assert!(!events.is_complete());
+        news(&mut events, numbered([2])).await.unwrap(); // of a retry
+        assert!(!events.may_end().await.unwrap());
     }
 }

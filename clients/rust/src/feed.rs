@@ -107,7 +107,7 @@ pub(crate) trait Source: Send + 'static {
         news: &mut VecDeque<Self::Item>,
     ) -> impl Future<Output = Result<bool, Error>> + Send;
 
-    /// Whether the reader has everything.
+    /// Whether the reader has everything, also if the connection breaks now.
     fn is_complete(&self) -> bool {
         false
     }
@@ -137,9 +137,7 @@ impl<S: Source> Reader<S> {
                 return Ok(Some(item));
             }
             if self.source.is_complete() {
-                if self.read_after_end().await? {
-                    continue;
-                }
+                self.await_end().await;
                 return Ok(None);
             }
             match self.read().await {
@@ -175,17 +173,10 @@ impl<S: Source> Reader<S> {
         }
     }
 
-    /// Reads one batch after the source is complete: a retry of a task may follow its end. False at the end of the call,
-    /// which is waited for, though not for long: a server takes a call that is dropped for one that was canceled.
-    async fn read_after_end(&mut self) -> Result<bool, Error> {
-        let Some(live) = &mut self.live else { return Ok(false) };
-        let Ok(Some(Ok(batch))) = timeout(CLOSING, live.next()).await else {
-            self.live = None;
-            return Ok(false);
-        };
-        if self.source.read(batch, &mut self.ready).await? {
-            self.patience.progress();
+    /// Waits for the end of the call, though not for long: a server takes a call that is dropped for one that was canceled.
+    async fn await_end(&mut self) {
+        if let Some(mut live) = self.live.take() {
+            let _ = timeout(CLOSING, live.next()).await;
         }
-        Ok(true)
     }
 }

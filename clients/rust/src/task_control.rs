@@ -185,17 +185,15 @@ impl TaskControl {
         snapshot(self.connection.unary(request, method).await?.snapshot)
     }
 
-    /// Begins the work on an ended task again, with the same input.
+    /// Begins the work on an ended task again, with the same input. A request without an id gets one.
     ///
     /// # Errors
     ///
     /// [`INVALID_TRANSITION`](crate::reason::INVALID_TRANSITION): the task has not ended.
-    pub async fn retry(&self, task_id: impl Into<String>, reason: impl Into<String>) -> Result<TaskSnapshot, Error> {
-        let request = RetryTaskRequest {
-            task_id: task_id.into(),
-            reason: reason.into(),
-            request_id: Uuid::new_v4().to_string(),
-        };
+    pub async fn retry(&self, mut request: RetryTaskRequest) -> Result<TaskSnapshot, Error> {
+        if request.request_id.is_empty() {
+            request.request_id = Uuid::new_v4().to_string();
+        }
         let method = method!(self.service(), retry_task);
         snapshot(self.connection.unary(request, method).await?.snapshot)
     }

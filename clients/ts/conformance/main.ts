@@ -753,6 +753,24 @@ const CASES: Record<string, (stage: Stage) => Promise<void>> = {
     await countedThroughProxy(stage, "early 40 count 100");
   },
 
+  async "cut-end"({ agent }) {
+    const asked = (await all(agent.stream("cut-end ask where"))).at(-1)!;
+    assert.equal(stateOf(asked), TaskState.INPUT_REQUIRED);
+    const { taskId } = asked;
+    const ended = (await all(agent.stream("there", { taskId }))).at(-1)!;
+    assert.ok(ended.last, "the second turn has not ended");
+    const requestId = randomUUID();
+    for (let times = 0; times < 2; times++) {
+      await agent.tasks.retry(taskId, { reason: "again", requestId });
+    }
+    const events = await collected(agent.subscribe(taskId));
+    const ends = events.filter(({ last }) => last).map(({ sequence }) => sequence);
+    const after = events.at(-1)!.sequence;
+    assert.deepEqual(ends, [ended.sequence, after]);
+    assert.equal(events.filter(({ eventType }) => eventType === "task.retried").length, 1);
+    assert.deepEqual(await all(agent.subscribe(taskId, { after })), []);
+  },
+
   async "idle-cuts"(stage) {
     await throughProxy(stage, { patienceMs: PATIENCE_MS }, async (client) => {
       const events = await collected(client.stream("idle 5 1100 echo here"));

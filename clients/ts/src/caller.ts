@@ -111,13 +111,13 @@ export class Call {
    * The responses of a stream that is opened again after a cut. The reader reports progress to {@link patience}.
    *
    * @param open - Opens the stream where the reader is now.
-   * @param isSettled - Whether the reader has all that was asked for, so that a cut is as good as an end.
+   * @param isComplete - Whether the reader has all that was asked for, so that a cut is as good as an end.
    * @param isWhole - Whether a stream that the server has ended with OK lacks nothing; it is a cut otherwise.
    */
   async *responses<T>(
     open: (options: ConnectOptions) => AsyncIterable<T>,
-    isSettled: () => boolean = () => false,
-    isWhole: (options: ConnectOptions) => boolean | Promise<boolean> = isSettled,
+    isComplete: () => boolean = () => false,
+    isWhole: (options: ConnectOptions) => boolean | Promise<boolean> = isComplete,
   ): AsyncGenerator<T, void, undefined> {
     for (;;) {
       const opening: Opening = { since: performance.now() };
@@ -139,7 +139,7 @@ export class Call {
         if (opening.since !== undefined && performance.now() - opening.since >= STAYED_OPEN_MS) {
           this.patience.stayedOpen();
         }
-        if (!this.signal.aborted && isSettled() && ProtolinkError.from(caught).isRetryable) {
+        if (!this.signal.aborted && isComplete() && ProtolinkError.from(caught).isRetryable) {
           return;
         }
         await this.#pauseAfter(caught);

@@ -37,7 +37,7 @@ import {
 import { KnownApprovals } from "./approvals.js";
 import { type Call, Caller, type CallerOptions, type Stream } from "./caller.js";
 import { aboutTask } from "./errors.js";
-import { isOver, LogPosition } from "./log.js";
+import { hasEnded, LogPosition } from "./log.js";
 import type { CallOptions } from "./options.js";
 import { jsonText, type ToolArguments, toolCall } from "./parts.js";
 import { References } from "./references.js";
@@ -229,7 +229,10 @@ export class Client {
     );
   }
 
-  /** Yields the events of a task after a sequence: stored ones, then live ones. It survives cuts as {@link stream} does. */
+  /**
+   * Yields the events of a task after a sequence: stored ones, then live ones. It survives cuts as {@link stream} does. By default it ends
+   * with the task; a retry that the task had before the stream began, or before it was resumed after that end, follows.
+   */
   subscribe(taskId: string, options: SubscribeOptions = {}): Stream<RunEvent> {
     const position = new LogPosition(options.stopAt ?? StopAt.TERMINAL, taskId, options.after ?? 0n);
     return this.#events(position, options, (call) => this.#subscribed(position, deltaMode(options), call));
@@ -383,7 +386,7 @@ export class Client {
     const isWhole = (attempt: ConnectOptions) => this.#isWhole(position, attempt);
     const references = new References();
     try {
-      for await (const response of call.responses(open, () => position.isSettled, isWhole)) {
+      for await (const response of call.responses(open, () => position.isComplete, isWhole)) {
         for (const event of response.events) {
           if (position.advance(event)) {
             call.patience.progress();
@@ -407,7 +410,7 @@ export class Client {
     }
     // A reader who has come back after the last event is shown nothing.
     const { task } = await this.agent.getTask({ taskId: position.taskId, view: TaskView.HEADER }, call);
-    return task !== undefined && task.sequence <= position.seen && isOver(task.state, position.stopAt);
+    return task !== undefined && task.sequence <= position.seen && hasEnded(task.state);
   }
 
   #subscribed({ taskId, seen = 0n, stopAt }: LogPosition, deltas: DeltaMode, call: ConnectOptions) {

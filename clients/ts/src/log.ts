@@ -11,7 +11,7 @@ export class LogPosition {
   taskId: string;
   /** Sequence of the last event seen; undefined before the first one of a turn, which may begin anywhere. */
   seen: bigint | undefined;
-  /** Whether what was asked for has been seen to its end, so that a cut loses nothing. */
+  /** Whether the last event seen is one with which the stream can end. */
   isSettled = false;
   /** Where it asks to end. */
   readonly stopAt: StopAt;
@@ -20,6 +20,14 @@ export class LogPosition {
     this.stopAt = stopAt;
     this.taskId = taskId;
     this.seen = seen;
+  }
+
+  /**
+   * Whether nothing is missing, also if the connection breaks now. A turn is complete with its last event. A task that has ended may have
+   * been retried: only the agent can end its stream.
+   */
+  get isComplete(): boolean {
+    return this.isSettled && this.stopAt === StopAt.INTERRUPTED;
   }
 
   /**
@@ -45,20 +53,16 @@ export class LogPosition {
   }
 }
 
-/** Whether a task in this state has nothing more to show until someone else acts. Later states are taken for such. */
-export function isOver(state: TaskState, stopAt: StopAt): boolean {
+/** Whether a task in this state has ended. */
+export function hasEnded(state: TaskState): boolean {
   switch (state) {
     case TaskState.COMPLETED:
     case TaskState.CANCELED:
     case TaskState.FAILED:
     case TaskState.REJECTED:
       return true;
-    case TaskState.UNSPECIFIED:
-    case TaskState.SUBMITTED:
-    case TaskState.WORKING:
-      return false;
     default:
-      return stopAt === StopAt.INTERRUPTED;
+      return false;
   }
 }
 

@@ -28,7 +28,7 @@ import {
 } from "@protolink-grpc/protocol";
 
 import { type Call, type Caller, type Stream } from "./caller.js";
-import { isOver, LogPosition } from "./log.js";
+import { hasEnded, LogPosition } from "./log.js";
 import type { CallOptions } from "./options.js";
 import { jsonText } from "./parts.js";
 import { References } from "./references.js";
@@ -333,7 +333,7 @@ export class Sessions {
     const deltas = onDelta ? DeltaMode.ALL : DeltaMode.NONE;
     const open = (attempt: ConnectOptions) =>
       this.stub.streamTurn({ sessionId, turnId, afterSequence: position.seen, deltas }, attempt);
-    for await (const response of call.responses(open, () => position.isSettled)) {
+    for await (const response of call.responses(open, () => position.isComplete)) {
       for (const event of response.events) {
         if (position.advance(event)) {
           call.patience.progress();
@@ -364,9 +364,9 @@ export class Sessions {
     let seen = after;
     const open = (attempt: ConnectOptions) =>
       this.stub.streamRuntimeEvents({ sessionId, afterSequence: seen, stopAtEnd }, attempt);
-    const isSettled = () => false;
+    const isComplete = () => false;
     const isWhole = () => stopAtEnd;
-    for await (const { events } of call.responses(open, isSettled, isWhole)) {
+    for await (const { events } of call.responses(open, isComplete, isWhole)) {
       for (const event of events) {
         if (event.sequence > seen) {
           seen = event.sequence;
@@ -420,7 +420,7 @@ class SessionPosition {
     const { taskId, payload } = event;
     const known = this.#references.get(taskId) ?? new References();
     this.#references.set(taskId, known);
-    if (payload.case === "taskStatus" && isOver(payload.value.newState, StopAt.TERMINAL)) {
+    if (payload.case === "taskStatus" && hasEnded(payload.value.newState)) {
       this.#references.delete(taskId);
     }
     return known.resolve(event);

@@ -94,6 +94,28 @@ test("a stream whose task waits has ended, be its end cut off", async () => {
   assert.deepEqual(await sequences(client.stream("x")), [1, 2]);
 });
 
+test("a subscription that was cut after the end of its task learns from the agent whether a retry has followed", async () => {
+  const asked: bigint[] = [];
+  let isRetried = true;
+  const client = clientOf({
+    async *subscribeTask({ afterSequence }) {
+      asked.push(afterSequence);
+      if (afterSequence === 0n) {
+        yield { events: [event(1), event(2, { last: true })] };
+        throw cut();
+      }
+      if (isRetried) {
+        yield { events: [event(3), event(4, { last: true })] };
+      }
+    },
+  });
+  assert.deepEqual(await sequences(client.subscribe("t-1")), [1, 2, 3, 4]);
+  isRetried = false;
+  assert.deepEqual(await sequences(client.subscribe("t-1")), [1, 2]);
+  assert.deepEqual(await sequences(client.subscribe("t-1", { stopAt: StopAt.INTERRUPTED })), [1, 2]);
+  assert.deepEqual(asked, [0n, 2n, 0n, 2n, 0n]);
+});
+
 test("a subscription passes over a task that waits, unless its options say to stop there", async () => {
   const stops: StopAt[] = [];
   const client = clientOf({
@@ -157,7 +179,10 @@ test("a subscription of a reader who has seen everything ends, and one to what i
   assert.deepEqual(await sequences(client.subscribe("t-1", { after: 7n })), []);
   await assert.rejects(sequences(client.subscribe("t-1", { after: 6n })), hasCode(Code.Unavailable));
   state = TaskState.INPUT_REQUIRED;
-  assert.deepEqual(await sequences(client.subscribe("t-1", { after: 7n, stopAt: StopAt.INTERRUPTED })), []);
+  await assert.rejects(
+    sequences(client.subscribe("t-1", { after: 7n, stopAt: StopAt.INTERRUPTED })),
+    hasCode(Code.Unavailable),
+  );
   await assert.rejects(sequences(client.subscribe("t-1", { after: 7n })), hasCode(Code.Unavailable));
   assert.deepEqual(await sequences(client.subscribe("t-1", { stopAt: StopAt.CURRENT })), []);
   assert.equal(calls, 5);

@@ -4,7 +4,9 @@ use std::ops::Range;
 use std::time::{Duration, Instant};
 
 use plgrpc_client::v1::run_event::Payload;
-use plgrpc_client::v1::{ActionOutcome, ApprovalState, ListApprovalsRequest, RunEvent, TaskState};
+use plgrpc_client::v1::{
+    ActionOutcome, ApprovalState, ListApprovalsRequest, RetryTaskRequest, RunEvent, StopAt, TaskState,
+};
 use plgrpc_client::{Client, Code, Error, Feed, Submission, output, reason};
 use tokio::sync::oneshot;
 use tokio::time::{sleep, timeout};
@@ -45,6 +47,46 @@ pub async fn reset(world: &World) -> Outcome {
 
 pub async fn early_ok(world: &World) -> Outcome {
     counts(&whole_log(hostile(world)?.stream("early 40 count 100")).await?)
+}
+
+pub async fn cut_end(world: &World) -> Outcome {
+    let asked = last(world.agent.stream("cut-end ask where")).await?;
+    let state = match &asked.payload {
+        Some(Payload::TaskStatus(change)) => change.new_state(),
+        _ => TaskState::Unspecified,
+    };
+    expect("the end of the first turn", state, TaskState::InputRequired)?;
+    let id = asked.task_id;
+    let ended = last(world.agent.stream(Submission::text("there").continuing(&id))).await?;
+    expect("the end of the second turn", ended.last, true)?;
+    let retry = RetryTaskRequest {
+        task_id: id.clone(),
+        request_id: new_word(),
+        ..Default::default()
+    };
+    for _ in 0..2 {
+        world.agent.tasks().retry(retry.clone()).await?;
+    }
+
+    let events = whole_log(world.agent.subscribe(&id, 0, StopAt::Terminal)).await?;
+    let end = events.len() as i64;
+    let ends = events.iter().filter(|event| event.last).map(|event| event.sequence);
+    expect("the ends", ends.collect::<Vec<_>>(), vec![ended.sequence, end])?;
+    let retries = events
+        .iter()
+        .filter(|event| matches!(event.payload, Some(Payload::TaskRetried(_))));
+    expect("the number of retries", retries.count(), 1)?;
+    let rest = world.agent.subscribe(&id, end, StopAt::Terminal).try_next().await?;
+    expect("whether anything follows the end", rest.is_some(), false)
+}
+
+/// The last event of a stream.
+async fn last(mut events: Feed<RunEvent>) -> Fallible<RunEvent> {
+    let mut last = RunEvent::default();
+    while let Some(event) = events.try_next().await? {
+        last = event;
+    }
+    Ok(last)
 }
 
 pub async fn idle_cuts(world: &World) -> Outcome {

@@ -114,6 +114,7 @@ async fn main() -> ExitCode {
     passed &= outcome("outage", faults::outage(world)).await;
     passed &= outcome("reset", faults::reset(world)).await;
     passed &= outcome("early-ok", faults::early_ok(world)).await;
+    passed &= outcome("cut-end", faults::cut_end(world)).await;
     passed &= outcome("idle-cuts", faults::idle_cuts(world)).await;
     passed &= outcome("flapping", faults::flapping(world)).await;
     passed &= outcome("retry-bound", faults::retry_bound(world)).await;

@@ -1,8 +1,8 @@
 //! Drafts that block each other, pauses, retries, and work outside of the agent.
 
 use plgrpc_client::v1::{
-    AppendTaskProgressRequest, CompleteTaskRequest, Failure, LinkKind, ListTaskSnapshotsRequest, Message, StopAt,
-    TaskDescription, TaskLink, TaskState, TaskStatus, UpdateTaskRequest,
+    AppendTaskProgressRequest, CompleteTaskRequest, Failure, LinkKind, ListTaskSnapshotsRequest, Message,
+    RetryTaskRequest, StopAt, TaskDescription, TaskLink, TaskState, TaskStatus, UpdateTaskRequest,
 };
 use plgrpc_client::{Code, Draft, TaskControl, output, parts, reason};
 use uuid::Uuid;
@@ -110,7 +110,12 @@ async fn pause_and_retry(world: &World, other: &str) -> Outcome {
     whole_log(world.agent.subscribe(&id, 0, StopAt::Terminal)).await?;
 
     let ended = tasks.get(&id).await?.sequence;
-    tasks.retry(&id, "again").await?;
+    let retry = RetryTaskRequest {
+        task_id: id.clone(),
+        reason: "again".into(),
+        ..Default::default()
+    };
+    tasks.retry(retry).await?;
     let (mut events, mut has_ended) = (world.agent.subscribe(&id, ended, StopAt::Terminal), false);
     while let Some(event) = events.try_next().await? {
         has_ended = event.last;

@@ -173,10 +173,18 @@ async fn a_repeated_draft_report_or_retry_has_the_same_ids() {
     *host.lost.lock().unwrap() = 1;
     client.tasks().report_progress(Default::default()).await.unwrap();
     *host.lost.lock().unwrap() = 1;
-    client.tasks().retry("a", "again").await.unwrap();
+    client.tasks().retry(Default::default()).await.unwrap();
     let sent = host.taken();
     assert_eq!((&sent[0], &sent[2]), (&sent[1], &sent[3]));
     assert!(!sent[0].contains("request_id: \"\"") && !sent[2].contains("request_id: \"\""));
+
+    let request_id = "mine".to_owned();
+    let named = RetryTaskRequest {
+        request_id,
+        ..Default::default()
+    };
+    client.tasks().retry(named.clone()).await.unwrap();
+    assert_eq!(host.taken(), debug(&[&named]));
 }
 
 #[tokio::test]

@@ -38,7 +38,7 @@ public final class EventStream extends ResumingStream<RunEvent> {
   private final References references = new References();
   private boolean isPositioned;
   private boolean hasShown;
-  private boolean isComplete;
+  private boolean isSettled;
 
   /**
    * The events of a turn that the request begins.
@@ -168,7 +168,7 @@ public final class EventStream extends ResumingStream<RunEvent> {
     position.setTaskId(event.getTaskId()).setAfterSequence(event.getSequence());
     deltas.forget(event.getLlmCallStarted().getCallId()); // perhaps another attempt
     deltas.forget(event.getLlmCallCompleted().getCallId());
-    isComplete =
+    isSettled =
         event.getLast() || position.getStopAt() == StopAt.STOP_AT_INTERRUPTED && waits(event);
     return true;
   }
@@ -184,14 +184,18 @@ public final class EventStream extends ResumingStream<RunEvent> {
         || state == TaskState.TASK_STATE_AUTH_REQUIRED;
   }
 
+  /**
+   * A turn is complete with its last event. A task that has ended may have been retried: only the
+   * agent can end its stream.
+   */
   @Override
   boolean isComplete() {
-    return isComplete;
+    return isSettled && position.getStopAt() == StopAt.STOP_AT_INTERRUPTED;
   }
 
   @Override
   boolean isWhole() {
-    if (position.getStopAt() == StopAt.STOP_AT_CURRENT) {
+    if (isSettled || position.getStopAt() == StopAt.STOP_AT_CURRENT) {
       return true;
     }
     // A subscription after the last event of a task shows nothing, and so does one that was cut.

@@ -67,7 +67,7 @@ public abstract class ResumingStream<T> implements Iterator<T>, Iterable<T>, Aut
     return item;
   }
 
-  /** Whether nothing follows what was accepted, except in the same response: a retry follows an end. */
+  /** Whether nothing is missing, also if the connection breaks now. */
   boolean isComplete() {
     return false;
   }
@@ -153,9 +153,6 @@ public abstract class ResumingStream<T> implements Iterator<T>, Iterable<T>, Aut
       next = shown(item);
       operation.patience.progress();
     }
-    if (isComplete() && !batch.hasNext()) {
-      finish();
-    }
   }
 
   private void finish() {
@@ -208,6 +205,10 @@ public abstract class ResumingStream<T> implements Iterator<T>, Iterable<T>, Aut
     RuntimeException error = operation.error(thrown);
     if (!(error instanceof ProtolinkException cut)) {
       throw error;
+    }
+    if (isComplete() && Patience.isCut(cut)) {
+      finish();
+      return;
     }
     operation.await(operation.pauseAfter(cut));
   }

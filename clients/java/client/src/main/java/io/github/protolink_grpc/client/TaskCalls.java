@@ -177,20 +177,25 @@ public final class TaskCalls {
   }
 
   /**
-   * Begins the work on an ended task again, with the same input.
+   * Begins the work on an ended task again: see {@link #retry(RetryTaskRequest)}.
    *
    * @param reason one sentence; may be empty
-   * @throws ProtolinkException with {@link Reason#INVALID_TRANSITION} if the task has not ended
    */
   public TaskSnapshot retry(String taskId, String reason) {
+    return retry(RetryTaskRequest.newBuilder().setTaskId(taskId).setReason(reason).build());
+  }
+
+  /**
+   * Begins the work on an ended task again, with the same input.
+   *
+   * @param request without a request id it gets one, so that a repetition is never a second retry
+   * @throws ProtolinkException with {@link Reason#INVALID_TRANSITION} if the task has not ended
+   */
+  public TaskSnapshot retry(RetryTaskRequest request) {
     return connection.ask(
         TaskControlServiceGrpc.getRetryTaskMethod(),
-        RetryTaskRequest.newBuilder()
-            .setTaskId(taskId)
-            .setReason(reason)
-            .setRequestId(Requests.newId())
-            .build(),
-        taskId,
+        request.toBuilder().setRequestId(idOr(request.getRequestId())).build(),
+        request.getTaskId(),
         RetryTaskResponse::getSnapshot);
   }
 

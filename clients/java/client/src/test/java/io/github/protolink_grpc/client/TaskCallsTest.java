@@ -158,7 +158,10 @@ class TaskCallsTest {
       client.tasks().reportProgress("a", 50, "half");
       host.lost = 1;
       client.tasks().retry("a", "again");
+      client.tasks().retry(RetryTaskRequest.newBuilder().setRequestId("mine").build());
     }
+    RetryTaskRequest named = (RetryTaskRequest) host.requests.remove(6);
+    assertEquals("mine", named.getRequestId());
     assertEquals(6, host.requests.size());
     CreateTaskRequest draft = (CreateTaskRequest) host.requests.get(0);
     assertEquals(TaskTarget.TASK_TARGET_CREATE, draft.getInput().getTarget());

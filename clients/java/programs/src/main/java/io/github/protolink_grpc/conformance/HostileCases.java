@@ -22,6 +22,7 @@ import io.github.protolink_grpc.v1.ActionOutcome;
 import io.github.protolink_grpc.v1.Approval;
 import io.github.protolink_grpc.v1.ApprovalState;
 import io.github.protolink_grpc.v1.ListApprovalsRequest;
+import io.github.protolink_grpc.v1.RetryTaskRequest;
 import io.github.protolink_grpc.v1.RunEvent;
 import io.github.protolink_grpc.v1.Task;
 import io.github.protolink_grpc.v1.TaskInput;
@@ -52,6 +53,7 @@ final class HostileCases {
     cases.put("outage", () -> expectWhole("outage 4000 40 count 100"));
     cases.put("reset", this::reset);
     cases.put("early-ok", () -> expectWhole("early 40 count 100"));
+    cases.put("cut-end", this::cutEnd);
     cases.put("idle-cuts", this::idleCuts);
     cases.put("flapping", this::flapping);
     cases.put("retry-bound", this::retryBound);
@@ -82,6 +84,43 @@ final class HostileCases {
     for (int code : new int[] {8, 2, 0}) {
       expectWhole("reset " + code + " 40 count 100");
     }
+  }
+
+  private void cutEnd() {
+    RunEvent asked = last(agent.stream("cut-end ask where"));
+    String task = asked.getTaskId();
+    expect(
+        "the end of the first turn",
+        asked.getTaskStatus().getNewState(),
+        TaskState.TASK_STATE_INPUT_REQUIRED);
+    RunEvent ended = last(agent.streamReply(task, Parts.text("there")));
+    expect("the end of the second turn", ended.getLast(), true);
+    RetryTaskRequest retry =
+        RetryTaskRequest.newBuilder().setTaskId(task).setRequestId(word()).build();
+    agent.tasks().retry(retry);
+    agent.tasks().retry(retry);
+
+    List<RunEvent> events = collected(agent.subscribe(task));
+    long end = events.get(events.size() - 1).getSequence();
+    List<Long> ends =
+        events.stream().filter(RunEvent::getLast).map(RunEvent::getSequence).toList();
+    expect("the ends", ends, List.of(ended.getSequence(), end));
+    long retries = events.stream().filter(RunEvent::hasTaskRetried).count();
+    expect("the number of retries", retries, 1L);
+    try (EventStream rest = agent.subscribe(task, end)) {
+      expect("whether anything follows the end", rest.hasNext(), false);
+    }
+  }
+
+  /** The last event of a stream. */
+  private static RunEvent last(EventStream stream) {
+    RunEvent last = RunEvent.getDefaultInstance();
+    try (stream) {
+      while (stream.hasNext()) {
+        last = stream.next();
+      }
+    }
+    return last;
   }
 
   private void idleCuts() {
