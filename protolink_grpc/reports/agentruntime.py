@@ -63,7 +63,7 @@ class AgentRuntimeView:
 
     def __init__(self, session_id: str = "", agent_name: str = "", quiet: QuietPosition | None = None) -> None:
         self._session_id = session_id
-        self._agent_name = agent_name
+        self._runtime_id = _installation_of(agent_name) if quiet is None or not quiet.runtime_id else quiet.runtime_id
         self._tasks: dict[str, TaskRecords] = {}
         self._traces: dict[str, str] = {}
         """The traces of ended tasks that do not follow from their ids."""
@@ -79,7 +79,9 @@ class AgentRuntimeView:
 
     def _of_item(self, item: SessionItem) -> Iterator[tuple[_Source, str, Record]]:
         event = item.event
-        ids = {"runtimeId": _runtime_id(self._agent_name), "sessionId": self._session_id}
+        if isinstance(event, SessionEvent) and isinstance(event.payload, ses.SessionCreated):
+            self._runtime_id = event.payload.runtime_id or self._runtime_id
+        ids = {"runtimeId": self._runtime_id, "sessionId": self._session_id}
         if isinstance(event, RunEvent):
             source = _Source(event.event_id, event.timestamp, ids, _refs_of(event))
             thread_id = self._open(event.task_id).thread_id
@@ -123,7 +125,7 @@ class AgentRuntimeView:
 
     def _of_whole_task(self, event: RunEvent, sequence: int) -> Iterator[tuple[_Source, str, Record]]:
         """Convert an event, and the turn's begin and end, which are computed from it."""
-        source, payload = _source_of(event), event.payload
+        source, payload = self._source_of(event), event.payload
         turn_id = f"{event.task_id}/turn/{self._turn_count}"
         if isinstance(payload, ev.TaskSubmitted | ev.TaskRetried) or (
             _is_from_sender(payload) and self._turn_count and not self._turns
@@ -147,12 +149,27 @@ class AgentRuntimeView:
 
     def _of_task_event(self, event: RunEvent) -> Iterator[tuple[_Source, str, Record]]:
         task = self._open(event.task_id)
-        source = _source_of(event)
+        source = self._source_of(event)
         for kind, more in chain(records_of(task, event), self._blocked(task, event)):
             yield source, kind, {"threadId": task.thread_id, "turnId": task.turn_id} | _attempt_ids(task, event) | more
         if (state := event.state) in TERMINAL and task.turn_id not in self._turns:
             self._thread(task.thread_id).end_waiting(event.task_id, state)
             self._forget(event.task_id)
+
+    def _source_of(self, event: RunEvent) -> _Source:
+        ids = {
+            "runtimeId": self._runtime_id if self._session_id else self._installation_of_task(event),
+            # A task without a session has its own id as session id; the contract wants different ids for different things.
+            "sessionId": f"{event.task_id}/session" if event.session_id == event.task_id else event.session_id,
+            "taskId": event.task_id,
+            "runId": run_id_of(event.task_id, event.run_id),
+        }
+        return _Source(event.event_id, event.timestamp, ids, _refs_of(event))
+
+    def _installation_of_task(self, event: RunEvent) -> str:
+        if isinstance(event.payload, ev.TaskSubmitted):
+            return event.payload.runtime_id or _installation_of(event.agent_name)
+        return self._open(event.task_id).runtime_id or _installation_of(event.agent_name)
 
     def _blocked(self, task: TaskRecords, event: RunEvent) -> Mapped:
         """Show that a started draft waits, if tasks of the same session that block it have not ended."""
@@ -318,26 +335,12 @@ def _is_from_sender(payload: Any) -> bool:
     return isinstance(payload, ev.TaskMessagesAdded) and any(each.role == "user" for each in payload.messages)
 
 
-def _source_of(event: RunEvent) -> _Source:
-    ids = {
-        "runtimeId": _runtime_id(event.agent_name),
-        # A task without a session has its own id as session id; the contract wants different ids for different things.
-        "sessionId": f"{event.task_id}/session" if event.session_id == event.task_id else event.session_id,
-        "taskId": event.task_id,
-        "runId": run_id_of(event.task_id, event.run_id),
-    }
-    return _Source(event.event_id, event.timestamp, ids, _refs_of(event))
-
-
 def _refs_of(event: RunEvent) -> Record:
     return {"sourceType": event.type, "sourceSequence": event.sequence or 0}
 
 
-def _runtime_id(agent_name: str) -> str:
-    """Return the id of the installation.
-
-    The agent's name, which every event has. A task can move to another host and process; these are in `worker` of each attempt.
-    """
+def _installation_of(agent_name: str) -> str:
+    """Return the id of the installation for a log that does not have it."""
     return f"protolink-grpc/{agent_name or UNKNOWN}"
 
 

@@ -1,4 +1,4 @@
-"""Converts the actions, approvals and model calls of a task to Agent Runtime events.
+"""Converts the actions and approvals of a task to Agent Runtime events.
 
 An action of this package is a tool call there, and an action there is an approval here. The order of a tool call is
 `permission.evaluated`, `tool.started`, then `permission.requested`, `action.required`, `action.resolved` and `permission.resolved`
@@ -11,26 +11,20 @@ from typing import Final
 from protolink_grpc.models import events as ev
 from protolink_grpc.models.action import ApprovalDecision, PolicyEffect
 from protolink_grpc.models.events import RunEvent
-from protolink_grpc.models.json_text import strip_code_fence, try_parse_json
 from protolink_grpc.models.lifecycle import TaskState
 from protolink_grpc.net.trace_context import span_id_of
 from protolink_grpc.reports.agentruntime_state import (
+    MAX_CLOSED,
+    POLICIES,
     UNKNOWN,
     Call,
     Mapped,
-    ModelCall,
     Record,
     TaskRecords,
     category_of,
-    run_id_of,
+    resumed,
     run_status,
 )
-
-MAX_CLOSED: Final = 10
-"""Maximum number of approvals, of actions and of model calls that the end of a task closes one by one; further ones are counted.
-
-Together they are at most 50 records, and an event has at most 64.
-"""
 
 AGENT_CALL: Final = "agent.call"
 
@@ -70,22 +64,22 @@ def map_requested(task: TaskRecords, event: RunEvent, requested: ev.ActionReques
 
 
 _VERDICTS = {PolicyEffect.ALLOW: "allow", PolicyEffect.DENY: "deny", PolicyEffect.REQUIRE_APPROVAL: "ask"}
-_POLICIES = {PolicyEffect.ALLOW: "allowed", PolicyEffect.DENY: "denied", PolicyEffect.REQUIRE_APPROVAL: "ask"}
 
 
 def map_policy(task: TaskRecords, event: RunEvent, evaluated: ev.ActionPolicyEvaluated) -> Mapped:
     decision, call = evaluated.decision, task.calls.get(event.action_id)
     payload = {
         "decision": _VERDICTS.get(decision.effect, str(decision.effect)),
-        "decisionSource": "rule" if decision.matched_capabilities else "host_policy",
+        "decisionSource": "rule" if decision.rule or decision.matched_capabilities else "host_policy",
         "decisionReason": decision.reason,
         "policy": decision.policy_name,
         "capabilities": list(decision.matched_capabilities),
         "sources": list(decision.sources),
-    }
+        "scope": "call",
+    } | ({"ruleRefs": [decision.rule]} if decision.rule else {})
     yield "permission.evaluated", _ids_of(event, event.action_id, call) | {"payload": payload}
     if call is not None and not call.is_shown:
-        yield _show(event, call, {"policy": _POLICIES.get(decision.effect, str(decision.effect))})
+        yield _show(event, call, {"policy": POLICIES.get(decision.effect, str(decision.effect))})
 
 
 def _show(event: RunEvent, call: Call, more: Record) -> tuple[str, Record]:
@@ -131,13 +125,8 @@ def map_decided(task: TaskRecords, event: RunEvent, decided: ev.ApprovalDecided)
     yield "action.resolved", ids | {"payload": payload}
     yield "permission.resolved", ids | {"payload": payload}
     if was_open and not task.approvals:
-        yield _resumed()
+        yield resumed()
         yield run_status(task, event, "running", "The last open approval was decided")
-
-
-def _resumed() -> tuple[str, Record]:
-    payload = {"status": "running", "nativeStatus": str(TaskState.WORKING), "statusReason": ""}
-    return "task.resumed", {"payload": payload}
 
 
 def _word_of(decision: ApprovalDecision) -> str:
@@ -188,6 +177,23 @@ def _begin_again(task: TaskRecords, event: RunEvent, started: ev.ActionStarted) 
     return again, iter((("permission.evaluated", ids | {"payload": payload}), shown))
 
 
+def map_peer_task(task: TaskRecords, event: RunEvent, peer: ev.PeerTaskLinked) -> Mapped:
+    """Show the ids of a delegated task at its peer."""
+    ids: Record = {}
+    payload = {
+        "nativeProtocol": peer.protocol or UNKNOWN,
+        "remoteTaskId": peer.task_id,
+        "remoteContextId": peer.context_id or UNKNOWN,
+        "remoteAgentRef": peer.url or peer.agent_name or UNKNOWN,
+        "agent": peer.agent_name or UNKNOWN,
+    }
+    call = task.calls.get(event.action_id)
+    if call is not None and call.kind == AGENT_CALL and call.is_running:
+        ids = _ids_of(event, event.action_id, call) | {"subagentId": _subagent_id(event.action_id, call)}
+        yield "subagent.status", ids | {"payload": payload | {"status": "running"}}
+    yield "channel.peer_task.linked", ids | {"payload": payload}
+
+
 def _subagent_id(action_id: str, call: Call) -> str:
     """Return the id of delegated work. Several calls may continue the same task of the other agent."""
     return f"{action_id}/subagent" if call.execution == 1 else f"{action_id}/{call.execution}/subagent"
@@ -223,139 +229,6 @@ def _end_call(event: RunEvent, action_id: str, call: Call, payload: Record, *, i
     yield "tool.result" if is_success else "tool.failed", ids | {"payload": payload}
 
 
-# -- Models and contexts -------------------------------------------------------------------------------------------------
-
-
-def map_prepared(_: TaskRecords, event: RunEvent, prepared: ev.ContextPrepared) -> Mapped:
-    yield "context.resolved", {"payload": {"manifest": prepared.manifest.to_dict(), "step": prepared.step}}
-
-
-def _model_ids(event: RunEvent, call: ModelCall) -> Record:
-    started = call.started
-    if not started.call_id:
-        return {}
-    return {
-        "modelRequestId": call.request_id,
-        "stepId": f"{event.task_id}/model/{started.call_id}",
-        "spanId": span_id_of(call.run_id, started.call_id, str(started.attempt)),
-    }
-
-
-def _request_of(task: TaskRecords, event: RunEvent, call_id: str, attempt: int = 1) -> ModelCall:
-    """Remove and return an open model call, or build one if its begin is not known."""
-    unknown = ModelCall(call_id, ev.LlmCallStarted(call_id, attempt=attempt), event.run_id)
-    return task.models.pop(call_id, unknown)
-
-
-def map_call_started(task: TaskRecords, event: RunEvent, call: ev.LlmCallStarted) -> Mapped:
-    if call.call_id in task.models:
-        lost = task.models.pop(call.call_id)
-        failure = {"failureCategory": "outcome_unknown", "retryable": True}
-        yield (
-            "model.failed",
-            {"runId": run_id_of(event.task_id, lost.run_id)} | _model_ids(event, lost) | {"payload": failure},
-        )
-    task.requests[call.call_id] += 1
-    number = task.requests[call.call_id]
-    request_id = f"{call.call_id}/retry/{task.retry}" if task.retry else call.call_id
-    request_id = request_id if number == 1 else f"{request_id}/{number}"
-    request = task.models[call.call_id] = ModelCall(request_id, call, event.run_id)
-    model = {"provider": call.provider or UNKNOWN, "model": call.model or UNKNOWN}
-    payload = model | {"attempt": call.attempt, "step": call.step}
-    if task.waits_for_model and not task.approvals:
-        yield _resumed()
-        yield run_status(task, event, "running", "The model call is repeated")
-    task.waits_for_model = False
-    yield "model.requested", _model_ids(event, request) | {"payload": payload}
-
-
-_THINK: Final = "<think>"
-
-_ACTIONS: Final = ("final", "tool_call", "agent_call")
-"""The actions of a model that answers in JSON."""
-
-
-def map_call_completed(task: TaskRecords, event: RunEvent, call: ev.LlmCallCompleted) -> Mapped:
-    usage = {"inputTokens": _amount(call.input_tokens), "outputTokens": _amount(call.output_tokens)}
-    parts = {"cachedInputTokens": call.cached_input_tokens, "reasoningTokens": call.reasoning_tokens}
-    usage |= {name: tokens for name, tokens in parts.items() if tokens is not None}
-    payload = {
-        "provider": call.provider,
-        "model": call.model,
-        "usage": usage,
-        "stopReason": call.finish_reason or UNKNOWN,
-        "text": call.text,
-        "toolCalls": [each.to_dict() for each in call.tool_calls],
-        "durationMs": call.duration_micros / 1000,
-    }
-    ids = _model_ids(event, _request_of(task, event, call.call_id))
-    if thought := _thought_of(call.text):
-        yield "reasoning.summary", ids | {"payload": {"summary": thought}}
-    yield "model.completed", ids | {"payload": payload}
-    cost = {"costMicros": _amount(call.cost_micros), "currency": call.currency or UNKNOWN}
-    yield "cost.recorded", ids | {"payload": usage | cost}
-
-
-def _thought_of(text: str) -> str:
-    """Return the reasoning that a model has written before its answer, or into the field `thought` of an action; may be empty."""
-    body = text.strip()
-    if body.startswith(_THINK):
-        return body.removeprefix(_THINK).partition("</think>")[0].strip()
-    found = try_parse_json(strip_code_fence(body)) if '"thought"' in body else None
-    thought = found.get("thought") if isinstance(found, dict) and found.get("type") in _ACTIONS else None
-    return thought if isinstance(thought, str) else ""
-
-
-def _amount(amount: int | None) -> int | str:
-    return UNKNOWN if amount is None else amount
-
-
-def map_budget(_: TaskRecords, event: RunEvent, reported: ev.BudgetReported) -> Mapped:
-    payload = {"limitState": reported.decision.to_dict()}
-    yield "limit.changed", {"payload": payload}
-    yield "quota.low" if reported.decision.allowed else "quota.blocked", {"payload": payload}
-
-
-def map_call_failed(task: TaskRecords, event: RunEvent, call: ev.LlmCallFailed) -> Mapped:
-    payload = {
-        "provider": call.provider,
-        "model": call.model,
-        "attempt": call.attempt,
-        "step": call.step,
-        "failureCategory": str(call.failure.category or UNKNOWN),
-        "detail": call.failure.message,
-        "reason": call.failure.reason,
-        "retryable": call.will_retry,
-        "retryDelayS": call.failure.retry_delay_s,
-        "durationMs": call.duration_micros / 1000,
-    }
-    yield "model.failed", _model_ids(event, _request_of(task, event, call.call_id, call.attempt)) | {"payload": payload}
-    if call.will_retry and not task.approvals:
-        task.waits_for_model = True
-        status, reason = "waiting_resource", call.failure.message
-        working = str(TaskState.WORKING)
-        yield "task.waiting", {"payload": {"status": status, "nativeStatus": working, "statusReason": reason}}
-        yield run_status(task, event, status, "The run waits to repeat a model call", reason)
-
-
-def map_compacted(_: TaskRecords, event: RunEvent, done: ev.ContextCompacted) -> Mapped:
-    trigger = "auto" if "decision" in event.metadata else "manual"
-    yield "context.compaction.started", {"payload": {"trigger": trigger}}
-    payload = {
-        "beforeTokens": done.before_tokens,
-        "afterTokens": done.after_tokens,
-        "strategy": done.strategy or UNKNOWN,
-    }
-    yield "context.compaction.completed", {"payload": payload | {"summary": done.summary}}
-
-
-def map_step(_: TaskRecords, event: RunEvent, step: ev.LlmStep) -> Mapped:
-    yield (
-        f"plgrpc.llm.{step.kind.removeprefix('llm_')}",
-        {"payload": {"step": step.step, "content": step.content, "data": step.data}},
-    )
-
-
 # -- The end of a task ---------------------------------------------------------------------------------------------------
 
 
@@ -373,7 +246,7 @@ def close_all(task: TaskRecords, event: RunEvent, new: TaskState) -> Mapped:
         yield "action.resolved", ids | {"payload": payload}
         yield "permission.resolved", ids | {"payload": payload}
     if (task.approvals or task.waits_for_model) and new is TaskState.COMPLETED:
-        yield _resumed()
+        yield resumed()
     task.waits_for_model = False
     for action_id, call in [*task.calls.items()][:MAX_CLOSED]:
         status, category = (UNKNOWN, "outcome_unknown") if call.is_running else ("cancelled", "cancelled")
@@ -383,15 +256,3 @@ def close_all(task: TaskRecords, event: RunEvent, new: TaskState) -> Mapped:
     if rest:
         yield "runtime.warning", {"payload": {"category": "left_open", "count": rest}}
     task.approvals, task.calls = {}, {}
-
-
-def close_models(task: TaskRecords, event: RunEvent, category: str) -> Mapped:
-    """Close the model calls whose end is not recorded."""
-    for call in [*task.models.values()][:MAX_CLOSED]:
-        started = call.started
-        payload = {"provider": started.provider, "model": started.model, "failureCategory": category, "retryable": True}
-        yield (
-            "model.failed",
-            {"runId": run_id_of(event.task_id, call.run_id)} | _model_ids(event, call) | {"payload": payload},
-        )
-    task.models = {}

@@ -6,9 +6,11 @@
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any, Final
 
 from protolink_grpc.models import events as ev
+from protolink_grpc.models.action import PolicyEffect
 from protolink_grpc.models.events import RunEvent
 from protolink_grpc.models.failure import RUN_LOST, Failure
 from protolink_grpc.models.lifecycle import TaskState
@@ -17,7 +19,19 @@ from protolink_grpc.models.session import DEFAULT_THREAD
 from protolink_grpc.net.trace_context import span_id_of, trace_of
 
 UNKNOWN: Final = "unknown"
-"""The contract's word for an unknown amount."""
+UNAVAILABLE: Final = "unavailable"
+"""The contract's words for a value that is not known, and for one that is not recorded."""
+
+MAX_CLOSED: Final = 10
+"""Maximum number of approvals, of actions and of model calls that the end of a task closes one by one; further ones are counted.
+
+Together they are at most 50 records, and an event has at most 64.
+"""
+
+POLICIES: Final = MappingProxyType(
+    {PolicyEffect.ALLOW: "allowed", PolicyEffect.DENY: "denied", PolicyEffect.REQUIRE_APPROVAL: "ask"}
+)
+"""The policies of tools and of their calls."""
 
 Record = dict[str, Any]
 Mapped = Iterator[tuple[str, Record]]
@@ -60,6 +74,8 @@ class TaskRecords:
         trace_id: Of the spans of the task; see `telemetry.spans`.
         state: The last known state.
         failure: Of the last status, if it had one.
+        runtime_id: Of the store's installation; empty if unknown.
+        offered, omitted: Ids of the run's last events with the tools that are offered and with what a prompt leaves out.
         blockers: The tasks that must end before it starts.
     """
 
@@ -70,6 +86,9 @@ class TaskRecords:
     trace_id: str = ""
     state: TaskState = TaskState.SUBMITTED
     failure: Failure | None = None
+    runtime_id: str = ""
+    offered: str = ""
+    omitted: str = ""
     blockers: set[str] = field(default_factory=set)
     calls: dict[str, Call] = field(default_factory=dict)
     stopped: dict[str, Call] = field(default_factory=dict)
@@ -81,6 +100,8 @@ class TaskRecords:
     requests: Counter[str] = field(default_factory=Counter)
     """The number of requests of each model call since the last retry of the task."""
     is_turn_started: bool = False
+    has_called_model: bool = False
+    """A model was called in the turn."""
     is_attempt_open: bool = False
     is_canceling: bool = False
     is_paused: bool = False
@@ -90,7 +111,11 @@ class TaskRecords:
     _references: References = field(default_factory=References)
 
     def begin_turn(self, thread_id: str, turn_id: str) -> None:
-        self.thread_id, self.turn_id, self.is_turn_started = thread_id, turn_id, False
+        self.thread_id, self.turn_id, self.is_turn_started, self.has_called_model = thread_id, turn_id, False, False
+
+    def begin_run(self, attempt_id: str, run_id: str) -> None:
+        self.attempt_id, self.run_id, self.is_attempt_open = attempt_id, run_id, True
+        self.waits_for_model, self.offered, self.omitted = False, "", ""
 
     def prepare(self, event: RunEvent) -> RunEvent:
         """Note the trace of the next event, and return the event without references to earlier ones."""
@@ -123,3 +148,8 @@ def category_of(failure: Failure | None, otherwise: str) -> str:
     if failure.reason == RUN_LOST:
         return "run_lost"
     return str(failure.category or failure.reason.lower() or otherwise)
+
+
+def resumed() -> tuple[str, Record]:
+    payload = {"status": "running", "nativeStatus": str(TaskState.WORKING), "statusReason": ""}
+    return "task.resumed", {"payload": payload}

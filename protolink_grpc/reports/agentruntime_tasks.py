@@ -12,6 +12,7 @@ from protolink_grpc.models.failure import RUN_LOST, Failure, FailureCategory
 from protolink_grpc.models.lifecycle import SETTLED, TERMINAL, TaskState
 from protolink_grpc.models.task_control import LinkKind
 from protolink_grpc.reports import agentruntime_calls as calls
+from protolink_grpc.reports import agentruntime_models as models
 from protolink_grpc.reports.agentruntime_state import (
     UNKNOWN,
     Mapped,
@@ -42,13 +43,18 @@ def _map_nothing(_: TaskRecords, event: RunEvent, payload: Any) -> Mapped:
 # -- The task ------------------------------------------------------------------------------------------------------------
 
 
-def _map_submitted(_: TaskRecords, event: RunEvent, submitted: ev.TaskSubmitted) -> Mapped:
+def _map_submitted(task: TaskRecords, event: RunEvent, submitted: ev.TaskSubmitted) -> Mapped:
+    task.runtime_id = submitted.runtime_id
     payload = {
         "status": "draft" if submitted.draft else "accepted",
         "source": submitted.principal,
         "task": submitted.whole_task().to_dict(),
     }
     yield "task.created", {"requestId": submitted.request_id, "payload": payload}
+
+
+def _map_queued(_: TaskRecords, event: RunEvent, queued: ev.TaskQueued) -> Mapped:
+    yield "task.queued", {"payload": {"status": "queued", "slots": queued.slots, "waiting": queued.waiting}}
 
 
 def _map_messages(_: TaskRecords, event: RunEvent, added: ev.TaskMessagesAdded) -> Mapped:
@@ -117,7 +123,7 @@ def _map_status(task: TaskRecords, event: RunEvent, changed: ev.TaskStatusChange
         task.is_paused = False
         yield from calls.close_all(task, event, new)
     if new in SETTLED:
-        yield from calls.close_models(task, event, "outcome_unknown")
+        yield from models.close_models(task, event, "outcome_unknown")
     for kind in _ENDS.get(new, ("task.updated",)):
         if kind.startswith("task.attempt."):
             if task.is_attempt_open:  # otherwise the task was in the queue or waited for input
@@ -129,11 +135,10 @@ def _map_status(task: TaskRecords, event: RunEvent, changed: ev.TaskStatusChange
 
 def _begin_attempt(task: TaskRecords, event: RunEvent, changed: ev.TaskStatusChanged, payload: Record) -> Mapped:
     if task.is_attempt_open:  # its process ended without a record
-        yield from calls.close_models(task, event, "run_lost")
+        yield from models.close_models(task, event, "run_lost")
         lost = {"status": "failed", "failureCategory": "run_lost", "retryable": True}
         yield "task.attempt.failed", ids_of_run(event, task.run_id) | {"payload": lost}
-    task.attempt_id, task.run_id = f"{event.task_id}/attempt/{changed.attempt}", event.run_id
-    task.is_attempt_open = True
+    task.begin_run(f"{event.task_id}/attempt/{changed.attempt}", event.run_id)
     worker = {} if changed.worker is None else {"worker": changed.worker.to_dict()}
     yield _BEGINNINGS.get(changed.cause, "task.started"), {"payload": payload}
     yield "task.attempt.started", {"payload": payload | {"attempt": changed.attempt} | worker}
@@ -276,12 +281,12 @@ _TABLE: dict[type, Callable[[TaskRecords, RunEvent, Any], Mapped]] = {
     ev.ApprovalDecided: calls.map_decided,  # action.resolved, permission.resolved, task.resumed, run.status
     ev.ActionStarted: calls.map_started,  # tool.progress, task.delegated, subagent.spawned, subagent.status
     ev.ActionEnded: calls.map_ended,  # tool.result, tool.failed, subagent.completed, subagent.failed
-    ev.ContextPrepared: calls.map_prepared,  # context.resolved
-    ev.LlmCallStarted: calls.map_call_started,  # model.requested, task.resumed, run.status
-    ev.LlmCallCompleted: calls.map_call_completed,  # reasoning.summary, model.completed, cost.recorded
-    ev.BudgetReported: calls.map_budget,  # limit.changed, quota.low, quota.blocked
-    ev.LlmCallFailed: calls.map_call_failed,  # model.failed, task.waiting, run.status
-    ev.ContextCompacted: calls.map_compacted,  # context.compaction.started, context.compaction.completed
+    ev.ContextPrepared: models.map_prepared,  # tool.catalog.resolved, context.resolved
+    ev.LlmCallStarted: models.map_call_started,  # task.resumed, run.status, routing.decided, model.requested
+    ev.LlmCallCompleted: models.map_call_completed,  # reasoning.summary, model.completed, cost.recorded
+    ev.BudgetReported: models.map_budget,  # limit.changed, quota.low, quota.blocked
+    ev.LlmCallFailed: models.map_call_failed,  # rate_limit.hit, model.failed, task.waiting, run.status
+    ev.ContextCompacted: models.map_compacted,  # context.compaction.started, context.compaction.completed
     ev.TaskDescribed: _map_described,  # task.updated
     ev.TaskInputReplaced: _map_input_replaced,  # task.updated
     ev.TaskStartRequested: _map_start_requested,  # task.accepted
@@ -291,7 +296,9 @@ _TABLE: dict[type, Callable[[TaskRecords, RunEvent, Any], Mapped]] = {
     ev.TaskRetried: _map_retried,  # task.retrying
     ev.TaskLinked: _map_linked,  # task.dependency.updated, evidence.changed
     ev.TaskUnlinked: _map_linked,  # task.dependency.updated, evidence.changed
-    ev.LlmStep: calls.map_step,  # plgrpc.llm.*
+    ev.TaskQueued: _map_queued,  # task.queued
+    ev.PeerTaskLinked: calls.map_peer_task,  # subagent.status, channel.peer_task.linked
+    ev.LlmStep: models.map_step,  # plgrpc.llm.*
     ev.TextDelta: _map_nothing,
 }
 """The conversions by kind of event. An application's own kinds and unknown kinds use `_map_other`."""

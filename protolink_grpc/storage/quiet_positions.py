@@ -6,6 +6,7 @@ from typing import Final
 from protolink_grpc.models.lifecycle import INTERRUPTED
 from protolink_grpc.models.session import (
     DEFAULT_THREAD,
+    SessionCreated,
     SessionEvent,
     ThreadRolledBack,
     Turn,
@@ -16,6 +17,7 @@ from protolink_grpc.models.session import (
     TurnSubmitted,
 )
 from protolink_grpc.storage.records import Records
+from protolink_grpc.storage.session_queries import read_entries
 from protolink_grpc.storage.session_rows import ENDED_TURNS, ENTRIES, OPEN_TURNS, THREADS, Entry, SessionHead, turn_of
 from protolink_grpc.wire.sessions import events_from_frames
 
@@ -31,10 +33,12 @@ class QuietPosition:
     """A position of a session at which no turn was open and no task waited for input.
 
     Args:
+        runtime_id: The installation that has created the session; empty if unknown.
         last_turns: Of each thread, the turn that was submitted last before the position.
     """
 
     position: int
+    runtime_id: str = ""
     last_turns: dict[str, Turn] = field(default_factory=dict)
 
 
@@ -104,4 +108,13 @@ def _with_last_turns(records: Records, head: SessionHead, position: int) -> Quie
             if row.result in INTERRUPTED:  # canceled while it waited; the row does not have the end of its task
                 return None
             found[thread_id] = turn_of(row)
-    return QuietPosition(position, found)
+    return QuietPosition(position, _runtime_id(records, head), found)
+
+
+def _runtime_id(records: Records, head: SessionHead) -> str:
+    """Return the id in the first event of a session; empty if a store in memory has dropped it."""
+    for entry in read_entries(records, head.number, 0, 1):
+        for event in events_from_frames(entry.lead):
+            if isinstance(event.payload, SessionCreated):
+                return event.payload.runtime_id
+    return ""

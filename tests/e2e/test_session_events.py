@@ -107,7 +107,7 @@ async def test_each_turn_has_one_beginning_and_one_end_around_its_task(stream: S
         "four": ("turn.submitted", "turn.failed"),
     }
     assert all(found.count("turn.started") == 1 for found in kinds.values())
-    assert {each["runtimeId"] for each in records} == {"protolink-grpc/clerk"}
+    assert len({each["runtimeId"] for each in records}) == 1
     of_task = {each["turnId"]: each["taskId"] for each in records if "taskId" in each}
     assert of_task["two"] == of_task["three"] != of_task["one"]
 

@@ -472,3 +472,10 @@ def test_a_lost_run_is_a_lost_task_and_a_failed_turn() -> None:
         "failed",
         "failed",
     )
+
+
+def test_the_installation_of_a_session_is_the_one_that_its_first_event_names() -> None:
+    for runtime_id, expected in (("house-7", "house-7"), ("", "protolink-grpc/hotel")):
+        facts = (submit("one", "t1"), created("t1"), begun("t1"))
+        records = exported(stream(ses.SessionCreated("Trip", runtime_id=runtime_id), *facts))
+        assert {each["runtimeId"] for each in records} == {expected}

@@ -20,12 +20,14 @@ from protolink_grpc.models import (
     TaskState,
 )
 from protolink_grpc.models import events as ev
+from protolink_grpc.models.action import ContextManifest, OmittedContext, OmittedItems
 from protolink_grpc.models.events import RunEvent
 from protolink_grpc.models.failure import Failure, FailureCategory
 from protolink_grpc.models.payload import Payload
 from protolink_grpc.models.redaction import RedactionPolicy
 from protolink_grpc.models.report import RunReport
 from protolink_grpc.models.task_control import LinkKind, TaskLink
+from protolink_grpc.models.tool import OfferedTool, OfferedTools
 from protolink_grpc.reports import RunExport
 from protolink_grpc.reports.agentruntime_tasks import _TABLE
 from protolink_grpc.reports.export import BATCH_BYTES
@@ -688,3 +690,134 @@ def test_the_reasoning_in_the_text_of_a_model_call_is_shown_before_its_end(text:
     assert [each["payload"] for each in found] == ([] if thought is None else [{"summary": thought}])
     assert [each["modelRequestId"] for each in found] == ["c1"] * len(found)
     assert violations_of(records) == []
+
+
+def test_a_run_that_waits_for_a_slot_is_queued() -> None:
+    records = exported(submitted(), ev.TaskQueued(4, 2), begun(), ev.TaskStatusChanged(WORKING, COMPLETED), whole=True)
+    (queued,) = of_type(records, "task.queued")
+    assert queued["payload"] == {"status": "queued", "slots": 4, "waiting": 2}
+    assert violations_of(records) == []
+
+
+LOOK = OfferedTool("look", "local", read_only=True, effect=PolicyEffect.ALLOW)
+BURN = OfferedTool("burn", "agent:fire", destructive=True)
+
+
+def test_a_prompt_has_its_tools_and_omissions_or_refers_to_the_event_that_has_them() -> None:
+    left_out = OmittedItems((OmittedContext("message", "m1", "context_window", 40),), 1)
+    manifest = ContextManifest()
+    records = exported(
+        submitted(),
+        begun(),
+        ev.ContextPrepared(manifest, 1, OfferedTools((LOOK, BURN)), left_out),
+        ev.ContextPrepared(manifest, 2),
+        replace(begun("recovered"), attempt=2),
+        ev.ContextPrepared(manifest, 1),
+        ev.ContextPrepared(manifest, 2, OfferedTools(), OmittedItems()),
+        ev.TaskStatusChanged(WORKING, COMPLETED),
+        whole=True,
+    )
+    assert violations_of([each for each in records if each["refs"]["sourceSequence"] < 5]) == []
+    catalog, empty = of_type(records, "tool.catalog.resolved")
+    assert (catalog["payload"]["toolCount"], empty["payload"]) == (2, {"tools": [], "toolCount": 0})
+    flags = ("toolName", "runtimeOwner", "policy", "isReadOnly", "isDestructive", "isConcurrencySafe")
+    assert [[each[name] for name in flags] for each in catalog["payload"]["tools"]] == [
+        ["look", "local", "allowed", True, False, "unknown"],
+        ["burn", "agent:fire", "unknown", "unknown", True, "unknown"],
+    ]
+    first, second, again, last = (each["payload"] for each in of_type(records, "context.resolved"))
+    omission = {"kind": "message", "ref": "m1", "reason": "context_window", "tokens": 40}
+    assert (first["toolInventoryRef"], first["omissions"], first["omittedCount"]) == ("t/3", [omission], 1)
+    assert (second["toolInventoryRef"], second["omissionsRef"]) == ("t/3", "t/3")
+    assert "omissions" not in second
+    assert not again.keys() & {"toolInventoryRef", "omissionsRef", "omissions"}
+    assert (last["toolInventoryRef"], last["omissions"], last["omittedCount"]) == ("t/7", [], 0)
+
+
+def test_a_model_call_names_the_requested_the_selected_and_the_responding_model() -> None:
+    routed = ev.LlmCallStarted("c1", "p", "large", requested_provider="router", requested_model="auto")
+    records = exported(
+        submitted(),
+        begun(),
+        routed,
+        ev.LlmCallCompleted("c1", "p", "large", response_model="large-2026"),
+        replace(routed, call_id="c2"),
+        ev.LlmCallCompleted("c2", "p", "large"),
+        ev.TaskStatusChanged(WORKING, COMPLETED),
+        whole=True,
+    )
+    assert violations_of(records) == []
+    (decided,) = of_type(records, "routing.decided")
+    requested, _ = of_type(records, "model.requested")
+    names = ("requestedProvider", "requestedModel", "selectedProvider", "selectedModel")
+    for each in (decided, requested):
+        assert [each["payload"][name] for name in names] == ["router", "auto", "p", "large"]
+        assert each["modelRequestId"] == "c1"
+    assert [each["payload"]["responseModel"] for each in of_type(records, "model.completed")] == ["large-2026", "large"]
+
+
+def test_a_model_call_that_was_not_routed_has_no_decision_about_it() -> None:
+    records = exported(submitted(), begun(), ev.LlmCallStarted("c1", "p", "m"))
+    assert of_type(records, "routing.decided") == []
+    assert of_type(records, "model.requested")[0]["payload"]["requestedModel"] == "m"
+
+
+def test_a_limit_of_the_provider_is_hit_by_a_call_that_fails_because_of_it() -> None:
+    limits = [{"unit": "requests", "limit": 60, "remaining": 0, "reset_s": 12.0}]
+    limited = Failure("MODEL_RATE_LIMITED", "slow down", FailureCategory.LIMIT, True, 12.5, details={"limits": limits})
+    records = exported(
+        submitted(),
+        begun(),
+        ev.LlmCallStarted("c1", "p", "m"),
+        ev.LlmCallFailed("c1", "p", "m", 1, 1, limited, True),
+        ev.LlmCallStarted("c1", "p", "m", 2),
+        ev.LlmCallFailed("c1", "p", "m", 1, 2, replace(limited, details=None, retry_delay_s=None)),
+        whole=True,
+    )
+    assert violations_of(records) == []
+    told, silent = (each["payload"] for each in of_type(records, "rate_limit.hit"))
+    assert told == {"source": "provider", "provider": "p", "model": "m", "retryAfterS": 12.5, "limits": limits}
+    assert silent["retryAfterS"] == "unknown"
+    assert of_type(records, "model.failed")[0]["payload"]["failureCategory"] == "limit"
+
+
+def test_the_ids_of_a_delegated_task_at_its_peer_belong_to_its_subagent() -> None:
+    call = replace(PEER, action_id="a1", payload={"arguments": {}, "task_id": "child"})
+    records = exported(
+        submitted(),
+        begun(),
+        ev.ActionRequested(call),
+        ev.ActionPolicyEvaluated(PolicyDecision(PolicyEffect.ALLOW)),
+        ev.ActionStarted("agent.call", "hotel", {}),
+        ev.PeerTaskLinked("hotel", "https://hotel.example.com", "a2a", "their-task", "their-context"),
+        ev.ActionEnded("agent.call", "hotel", {}),
+        whole=True,
+    )
+    assert violations_of(records) == []
+    (linked,), (status,) = (of_type(records, kind) for kind in ("channel.peer_task.linked", "subagent.status"))
+    assert linked["payload"] == {
+        "nativeProtocol": "a2a",
+        "remoteTaskId": "their-task",
+        "remoteContextId": "their-context",
+        "remoteAgentRef": "https://hotel.example.com",
+        "agent": "hotel",
+    }
+    assert status["payload"] == linked["payload"] | {"status": "running"}
+    assert linked["subagentId"] == status["subagentId"] == of_type(records, "subagent.spawned")[0]["subagentId"]
+    alone = exported(submitted(), ev.PeerTaskLinked(task_id="their-task"))
+    assert [each["type"] for each in alone][2:] == ["channel.peer_task.linked"]
+
+
+def test_the_decision_of_a_policy_names_the_rule_that_has_its_effect() -> None:
+    ruled = PolicyDecision(PolicyEffect.ALLOW, "known", metadata={"rule": "tools.*"})
+    found = [exported(submitted(), ev.ActionPolicyEvaluated(each))[2]["payload"] for each in (ruled, ASK)]
+    assert [(each["decisionSource"], each.get("ruleRefs"), each["scope"]) for each in found] == [
+        ("rule", ["tools.*"], "call"),
+        ("host_policy", None, "call"),
+    ]
+
+
+def test_the_installation_of_a_task_is_the_one_that_its_log_names() -> None:
+    installed = replace(submitted(), runtime_id="house-7")
+    assert {each["runtimeId"] for each in exported(installed, begun(), whole=True)} == {"house-7"}
+    assert {each["runtimeId"] for each in exported(submitted(), begun(), whole=True)} == {"protolink-grpc/unknown"}
