@@ -172,6 +172,7 @@ def _import_everything() -> None:
             importlib.import_module(found.name)
     for name in protolink_grpc.__all__:
         getattr(protolink_grpc, name)
+    importlib.import_module("protolink_grpc.cli.app").build_commands()
 
 
 async def _run_a_task(folder: str) -> None:

@@ -7,9 +7,10 @@ import logging
 import os
 import sys
 import traceback
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from enum import StrEnum
-from typing import Annotated
+from functools import cache
+from typing import Annotated, Any
 
 import typer
 
@@ -454,10 +455,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
 _UsageError: type[Exception] = typer.BadParameter.__mro__[1]
 
 
+@cache
+def build_commands() -> Callable[..., Any]:
+    """Build the commands with their options, which takes several times as long as most commands run."""
+    return typer.main.get_command(app)
+
+
 def _run(given: list[str], debug: bool) -> int:
     as_json = _is_json_requested(given)
     try:
-        code = app(given, prog_name="plgrpc", standalone_mode=False)
+        code = build_commands()(given, prog_name="plgrpc", standalone_mode=False)
         return code if isinstance(code, int) else ExitCode.OK
     except (KeyboardInterrupt, typer.Abort):
         return ExitCode.INTERRUPTED

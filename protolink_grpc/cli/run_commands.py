@@ -127,14 +127,14 @@ def run_diff(
     ] = "",
     ignore: Annotated[
         list[str] | None,
-        typer.Option("--ignore", metavar="SECTION", help="Section to leave out, for instance model-text; repeatable."),
+        typer.Option("--ignore", metavar="SECTION", help="Section to leave out, such as model-text; repeatable."),
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Show where two runs part, and what differs.
 
     Ids, times, durations and processes are not compared. The sections are state, input, output, actions, arguments, results,
-    policy, approvals, model-calls, model-text, prompts, usage and events. The exit code is 0 if the runs are equal, 1 if they
+    approvals, model-calls, model-text, policy, prompts, usage and events. The exit code is 0 if the runs are equal, 1 if they
     differ, and 2 or higher after an error.
     """
     from protolink_grpc.cli import run_diff as command
