@@ -176,7 +176,7 @@ class Admission:
         if submission.context is not None:
             check_cycle(submission.context, self._agent_name)
         submission.set_caller(principal)
-        submitted = submission.submitted(task_id, principal)
+        submitted = submission.submitted(task_id, principal, self._tasks.store.runtime_id)
         live.fold.create_micros = micros_from_iso(submitted.task.created_at, field="input.create_time")
         return live, submitted
 

@@ -462,6 +462,7 @@ class LiveTask:
             changes and state is TaskState.WORKING,
             (state, head.reason) if changes and (state in TERMINAL or state in INTERRUPTED) else None,
             change,
+            self._store.runtime_id,
         )
 
     def _apply(self, facts: Sequence[Fact], micros: int, run_id: str) -> None:

@@ -34,7 +34,14 @@ from protolink_grpc.models.artifact import Artifact
 from protolink_grpc.models.cancellation import CancellationToken
 from protolink_grpc.models.clock import iso_from_micros
 from protolink_grpc.models.context import RunContext
-from protolink_grpc.models.events import TaskErrorReported, TaskMessagesAdded, TaskPaused, TaskStatusChanged, Worker
+from protolink_grpc.models.events import (
+    TaskErrorReported,
+    TaskMessagesAdded,
+    TaskPaused,
+    TaskQueued,
+    TaskStatusChanged,
+    Worker,
+)
 from protolink_grpc.models.failure import AGENT_FAILED, Failure
 from protolink_grpc.models.fold import TaskFold
 from protolink_grpc.models.ids import new_run_id
@@ -364,15 +371,13 @@ class Run(Emitter):
         try:
             if self.is_abandoned:
                 raise asyncio.CancelledError
-            record = await self._open(held=turn is None)
+            record = await self._open(has_slot=turn is None)
             # Set before the wait for a slot, too: the run keeps the epoch under which it was accepted.
             self.live.running = record is None
             self._decide(record)
             if record is None:
                 if turn is not None:
-                    self.note_size()
-                    await turn
-                    await self.live.record([self._begin()], run_id=self.run_id, claim=not self._opening)
+                    await self._wait_for_slot(turn)
                 await self._work()
         except asyncio.CancelledError:
             failure = await self._interrupted()
@@ -415,18 +420,31 @@ class Run(Emitter):
         # The run and its asyncio task refer to each other. Without this cycle both are freed at once, without garbage collection.
         self._task = None
 
-    async def _open(self, *, held: bool) -> RequestRecord | None:
-        facts = [*self._opening, self._begin()] if held else self._opening
-        if not facts:
+    async def _open(self, *, has_slot: bool) -> RequestRecord | None:
+        """Record the opening facts, and that the run begins or that it waits for a slot."""
+        if not has_slot and not self._opening:
             return None
         return await self.live.record(
-            facts,
+            [*self._opening, self._begin() if has_slot else self._wait_fact()],
             run_id=self.run_id,
             request_id=self._request_id,
             claim=True,
             opens=bool(self._opening),
             expected=self._expected_sequence,
         )
+
+    def _wait_fact(self) -> TaskQueued:
+        return TaskQueued(self._host.slots.running, self.ticket.ahead)
+
+    async def _wait_for_slot(self, turn: asyncio.Future[None]) -> None:
+        """Wait for a slot, then record that the run begins."""
+        self.note_size()
+        if not self._opening and self._cause == "submitted":
+            # The task was stored before it could start. A store that fails now does not end it, and another process may take it.
+            with suppress(StoreError):
+                await self.live.record([self._wait_fact()], run_id=self.run_id)
+        await turn
+        await self.live.record([self._begin()], run_id=self.run_id, claim=not self._opening)
 
     def _begin(self) -> TaskStatusChanged:
         fold = self.live.fold

@@ -94,10 +94,10 @@ class SessionService(SessionTurns):
         """
         check_length(title, MAX_TITLE_CHARS, "title")
         owner, created = self._owner(principal), SessionCreated(title, _check_metadata(metadata or {}))
-        name, micros = session_id or new_session_id(), self._clock.micros()
+        name, micros, runtime_id = session_id or new_session_id(), self._clock.micros(), self._store.runtime_id
 
         def work(records: Records) -> Session:
-            log = SessionLog(records, owner, name, micros, create=True, created=created)
+            log = SessionLog(records, owner, name, micros, create=True, created=created, runtime_id=runtime_id)
             log.close()
             return queries.read_session(records, log.head)
 
@@ -196,11 +196,11 @@ class SessionService(SessionTurns):
         if from_turn and not from_thread:
             raise InvalidArgumentError("needs from_thread_id", field="from_turn_id")
         check_length(title, MAX_TITLE_CHARS, "title")
-        owner, micros = self._owner(principal), self._clock.micros()
+        owner, micros, runtime_id = self._owner(principal), self._clock.micros(), self._store.runtime_id
         event = ThreadStarted(thread_id or new_uuid(), title, from_thread, from_turn)
 
         def work(records: Records) -> Thread:
-            log = SessionLog(records, owner, session_id, micros, create=True)
+            log = SessionLog(records, owner, session_id, micros, create=True, runtime_id=runtime_id)
             is_default = event.thread_id == DEFAULT_THREAD
             started = queries.find_thread(records, log.head, DEFAULT_THREAD) if is_default else log.start_thread(event)
             log.close()

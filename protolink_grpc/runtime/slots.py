@@ -16,13 +16,16 @@ class Ticket:
 
     Attributes:
         size: Encoded bytes of the run's task.
+        ahead: Number of runs that were in the queue when this one joined it. Set with `turn`.
         callers: Tickets of runs of the same agent that wait for this run.
         is_admitted: False after `leave`.
         holds_slot: The run may work.
         turn: Done when the run gets a slot; None unless the run is in the queue.
     """
 
-    __slots__ = ("callers", "holds_slot", "is_admitted", "principal", "size", "turn")
+    __slots__ = ("ahead", "callers", "holds_slot", "is_admitted", "principal", "size", "turn")
+
+    ahead: int
 
     def __init__(self, principal: str, size: int, callers: "tuple[Ticket, ...]") -> None:
         self.principal = principal
@@ -198,6 +201,7 @@ class RunSlots:
 
     def _enqueue(self, ticket: Ticket, share: _Share, *, first: bool = False) -> None:
         ticket.turn = asyncio.get_running_loop().create_future()
+        ticket.ahead = self._queued
         if share.queue is None:
             share.queue = OrderedDict()
         share.queue[ticket] = None

@@ -123,8 +123,8 @@ class Submission:
         context = self.context
         return context.run_id if context is not None and context.run_id not in fold.run_ids else ""
 
-    def submitted(self, task_id: str, principal: str) -> TaskSubmitted:
-        """Return the first event of the task that this submission creates.
+    def submitted(self, task_id: str, principal: str, runtime_id: str = "") -> TaskSubmitted:
+        """Return the first event of the task that this submission creates, in an installation.
 
         Raises:
             InvalidArgumentError: An `output_schema`, a limit or a permission is invalid; names the field.
@@ -147,7 +147,9 @@ class Submission:
             if not context.session_id:
                 context = replace(context, session_id=session_id)
         thread_id = "" if self.opening is None or self.opening.thread_id == DEFAULT_THREAD else self.opening.thread_id
-        return TaskSubmitted(task, principal, self.request_id, session_id, context, self.encoded, thread_id)
+        return TaskSubmitted(
+            task, principal, self.request_id, session_id, context, self.encoded, thread_id, runtime_id=runtime_id
+        )
 
     def additions(self, fold: TaskFold) -> list[Fact]:
         """Return what this submission adds to an existing task, as facts. Raises as `submitted`."""

@@ -140,6 +140,7 @@ class SessionAppend:
         starts: The append begins the work of the turn.
         end: The state and the reason with which the append ends the turn; None if it does not.
         change: The append changes the input of a queued turn; None if it does not.
+        runtime_id: Installation of the session, if the append creates it.
 
     Attributes:
         released: After the append: the held task whose turn is active now, or empty. Its run has to be started.
@@ -156,6 +157,7 @@ class SessionAppend:
     starts: bool = False
     end: tuple[TaskState, str] | None = None
     change: QueuedChange | None = None
+    runtime_id: str = ""
     released: str = ""
     turn: OpenTurn | None = None
     _log: "SessionLog" = field(init=False)
@@ -163,7 +165,9 @@ class SessionAppend:
     def check(self, records: Records) -> None:
         """Read the session, without changing it. Raises as `SessionLog.open_turn`."""
         self.released, self.turn = "", None
-        self._log = SessionLog(records, self.owner, self.session_id, self.micros, create=True)
+        self._log = SessionLog(
+            records, self.owner, self.session_id, self.micros, create=True, runtime_id=self.runtime_id
+        )
         if self.opening is not None:
             self.turn = self._log.open_turn(self.opening, self.task_id, self.first_sequence - 1)
         if self.change is not None:
@@ -190,6 +194,8 @@ class SessionLog:
 
     Args:
         create: Create the session if it does not exist.
+        created: Title and metadata of a new session.
+        runtime_id: Installation of a new session.
 
     Attributes:
         head: The row of the session; after `close` that with the addition.
@@ -207,6 +213,7 @@ class SessionLog:
         *,
         create: bool = False,
         created: SessionCreated | None = None,
+        runtime_id: str = "",
     ) -> None:
         self._records = records
         self._micros = micros
@@ -226,7 +233,7 @@ class SessionLog:
         self._turns, self._branched, self._merged = head.turns, head.branched, head.merged
         self._counts = {TurnState.ACTIVE: head.active, TurnState.QUEUED: head.queued, TurnState.ENDED: head.waiting}
         if known is None:
-            first = created or SessionCreated()
+            first = replace(created or SessionCreated(), runtime_id=runtime_id)
             self._add(first)
             self._title, self._metadata = first.title, metadata_text(first.metadata)
 

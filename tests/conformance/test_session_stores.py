@@ -29,6 +29,7 @@ from protolink_grpc import (
     TaskState,
     ThreadNotFoundError,
 )
+from protolink_grpc.models.events import TaskSubmitted
 from protolink_grpc.models.ids import new_uuid
 from protolink_grpc.models.session import (
     SessionCreated,
@@ -119,6 +120,26 @@ async def desk(stores: Stores) -> AsyncIterator[Desk]:
     yield desk
     desk.open.set()
     await desk.service.stop()
+
+
+async def test_the_first_event_of_a_session_and_of_its_tasks_names_the_installation(desk: Desk) -> None:
+    turn = await desk.submit("go")
+    await desk.end(turn)
+    runtime_id = desk.service.store.runtime_id
+    created, submitted = None, None
+    for item in await desk.items(5):
+        match getattr(item.event, "payload", None):
+            case SessionCreated() as payload:
+                created = payload
+            case TaskSubmitted() as payload:
+                submitted = payload
+    assert created is not None
+    assert submitted is not None
+    assert (created.runtime_id, submitted.runtime_id) == (runtime_id, runtime_id)
+    await desk.sessions.create("ann", "empty", title="Trip")
+    async with aclosing(desk.sessions.watch("ann", "empty")) as bodies:
+        first, *_ = items_from_pb(pb.SubscribeSessionResponse.FromString(await anext(bodies)))
+    assert first.event.payload == SessionCreated("Trip", runtime_id=runtime_id)
 
 
 def own_events(items: list[Any]) -> list[Any]:

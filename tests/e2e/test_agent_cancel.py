@@ -180,6 +180,7 @@ async def test_a_queued_task_is_canceled_without_having_begun(url: str, store: T
         assert (await client.cancel_task(None, queued.id)).state is TaskState.CANCELED
         assert await types(client, queued.id) == [
             "task.submitted submitted",
+            "task.queued",
             "task.cancel_requested",
             "task.status canceled",
         ]

@@ -181,9 +181,9 @@ async def test_reading_watching_and_canceling_do_not_wait_for_a_slot(store: Task
         running, queued = [await client.submit_task(None, Task.create(text)) for text in ("a", "b")]
         await until_first(client.subscribe(running.id), TaskState.WORKING)
         assert (await client.get_task(queued.id)).state is TaskState.SUBMITTED
-        assert [event.state async for event in client.subscribe(queued.id, stop_at=StopAt.CURRENT)] == [
-            TaskState.SUBMITTED
-        ]
+        events = [event async for event in client.subscribe(queued.id, stop_at=StopAt.CURRENT)]
+        assert [event.type for event in events] == ["task.submitted", "task.queued"]
+        assert (events[0].state, events[1].summary) == (TaskState.SUBMITTED, "Waits for one of 1 slots")
         assert (await client.cancel_task(None, queued.id, reason="no more")).state is TaskState.CANCELED
         assert (await client.list_tasks(states=["canceled"], include_total=True)).total_size == 1
         agent.gate.set()

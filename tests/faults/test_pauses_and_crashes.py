@@ -1,4 +1,4 @@
-"""A process dies while a task is paused, or between a retry and its run: nothing executes before the resume, and nothing twice."""
+"""A process dies while a task is paused or waits, or between a retry and its run: nothing begins too early, and nothing twice."""
 
 import asyncio
 import signal
@@ -202,3 +202,22 @@ async def test_a_resume_between_the_death_of_a_process_and_the_recovery_of_its_t
     await ended(other, task_id)
     assert (await other.get_task(task_id)).state is TaskState.COMPLETED
     assert world.steps == ["first", "second"]
+
+
+async def test_a_task_that_waited_for_a_slot_when_its_process_died_has_that_wait_once(
+    launch: Launch, tmp_path: Path
+) -> None:
+    world = World(launch, tmp_path, "handler")
+    program, client = await world.begin()
+    holding = (await client.submit_task(None, Task.create("hold"))).id
+    await until(client, holding, "task.status")
+    waiting = (await client.submit_task(None, Task.create("go"))).id
+    await until(client, waiting, "task.queued")
+    await kill(program)
+    world.gate.touch()
+    _, client = await world.begin()
+    events = await ended(client, waiting)
+    assert [event.type for event in events][:3] == ["task.submitted", "task.queued", "task.status"]
+    assert next(event.payload.cause for event in events if event.type == "task.status") == "recovered"
+    assert [event.type for event in events].count("task.queued") == 1
+    assert (await client.get_task(waiting)).state is TaskState.COMPLETED
