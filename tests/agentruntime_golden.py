@@ -136,6 +136,7 @@ def golden() -> list[Record]:
         event("task.cancelled", {"status": "cancelled"}, **two.task),
         two.queue("removed"),
         event("turn.failed", CANCELED, **two.task),
+        event("thread.updated", {"status": "cancelled"}, threadId="main"),
         four.submitted(policy="start"),
         *four.begin(),
         five.submitted(policy="start"),
@@ -320,25 +321,78 @@ def _benchmark() -> list[Record]:
     ]
 
 
+END = "2026-06-12T12:00:00Z"
+
+
+def _attempt(run: str, status: str) -> Record:
+    return {"runId": run, "status": status, "startedAt": END, "endedAt": END}
+
+
 SNAPSHOT: Record = {
     "schemaVersion": "lime-profile-0.4.0",
+    "runtimeId": "r",
     "sessionId": "s",
     "title": "Trip to Lyon",
+    "updatedAt": END,
     "turnCount": 5,
-    "tasks": [{"taskId": "task-t1", "status": "completed"}, {"taskId": "task-t3", "status": "cancelled"}],
+    "evidenceRefs": ["ev1"],
+    "executionEnvironment": {"cwd": "/home"},
+    "sandboxState": {"mode": "workspace_write"},
+    "channelSummary": {"status": "stale"},
+    "telemetrySummary": {"status": "not_applicable"},
+    "taskSummary": {"completed": 2},
+    "routingLimitSummary": {
+        "taskProfile": {"taskKind": "chat"},
+        "candidateModelSet": {"candidateCount": 1},
+        "routingDecision": {"selectedModel": "n"},
+    },
+    "tasks": [
+        {
+            "taskId": "task-t1",
+            "status": "completed",
+            "currentRunId": "run-t1",
+            "endedAt": END,
+            "attempts": [_attempt("run-t1", "completed")],
+            "relationships": [{"kind": "spawned_subagent", "targetId": "peer-task"}],
+        },
+        {
+            "taskId": "task-t3",
+            "status": "cancelled",
+            "attempts": [_attempt("run-t3", "failed"), _attempt("run-t3-2", "cancelled")],
+        },
+    ],
     "threads": [
         {
             "threadId": "main",
-            "status": "idle",
+            "status": "cancelled",
             "pendingRequests": [],
             "queuedTurns": [],
+            "incidents": [],
+            "evidenceSummary": {"evidenceRefs": ["ev1"]},
+            "jobs": [
+                {"jobId": "j1", "status": "completed", "items": [{"jobItemId": "i1", "status": "reported"}]},
+            ],
             "turns": [
-                {"turnId": "t1", "status": "completed", "completedAt": "2026-06-12T12:00:00Z", "rolledBack": False},
-                {"turnId": "t2", "status": "cancelled", "completedAt": "2026-06-12T12:00:00Z"},
-                {"turnId": "t3", "status": "cancelled", "completedAt": "2026-06-12T12:00:00Z", "rolledBack": True},
+                {
+                    "turnId": "t1",
+                    "status": "completed",
+                    "completedAt": END,
+                    "rolledBack": False,
+                    "executionEnvironment": {"cwd": "/home"},
+                },
+                {"turnId": "t2", "status": "cancelled", "completedAt": END},
+                {"turnId": "t3", "status": "cancelled", "completedAt": END, "rolledBack": True},
             ],
         },
-        {"threadId": "side", "status": "idle"},
+        {
+            "threadId": "side",
+            "status": "idle",
+            "turns": [],
+            "pendingRequests": [],
+            "queuedTurns": [],
+            "incidents": [],
+            "evidenceSummary": {},
+        },
     ],
 }
 """The snapshot of the session after the log."""

@@ -6,21 +6,21 @@ from collections.abc import Iterable
 from typing import Any
 
 from protolink_grpc.reports.agentruntime_validator.rule import Level, Status
-from protolink_grpc.reports.agentruntime_validator.snapshot import read_snapshot
+from protolink_grpc.reports.agentruntime_validator.snapshot_file import read_snapshot
 from protolink_grpc.reports.agentruntime_validator.validation import validate
 
 VERSION = "R174.2"
 """The rule of the profile that our events do not follow: their schemaVersion is that of this package."""
 
 
-def violations_of(records: Iterable[dict[str, Any]], page: dict[str, Any] | None = None) -> list[str]:
+def violations_of(records: Iterable[dict[str, Any]], *documents: dict[str, Any]) -> list[str]:
     """Return the violated rules of the core and of the profile Lime, each with its first violation.
 
     Args:
-        page: A SessionPage as a dict: the state of the session to compare with.
+        documents: Snapshots as dicts, to compare with: of the session, its threads, queues and tasks.
     """
     log = b"".join(json.dumps(record).encode() + b"\n" for record in records)
-    snapshot = None if page is None else read_snapshot(json.loads(json.dumps(page)))
-    report = validate(io.BytesIO(log), snapshot, Level.LIME)
+    snapshots = [read_snapshot(json.loads(json.dumps(each))) for each in documents]
+    report = validate(io.BytesIO(log), snapshots, Level.LIME)
     failed = [each for each in report.of(Status.FAILED) if each.rule.id != VERSION]
     return [f"{each.rule.id} line {each.findings[0].line}: {each.findings[0].problem}" for each in failed]

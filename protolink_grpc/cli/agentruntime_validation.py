@@ -3,8 +3,9 @@
 import json
 import sys
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import BinaryIO, Final
 
@@ -13,7 +14,8 @@ from protolink_grpc.cli.failure import CommandError, ExitCode, usage_error
 from protolink_grpc.cli.settings import Settings
 from protolink_grpc.errors import InvalidArgumentError
 from protolink_grpc.reports.agentruntime_validator.rule import Level, RuleResult, Status
-from protolink_grpc.reports.agentruntime_validator.snapshot import Snapshot, read_snapshot
+from protolink_grpc.reports.agentruntime_validator.snapshot import Snapshot
+from protolink_grpc.reports.agentruntime_validator.snapshot_file import read_snapshot
 from protolink_grpc.reports.agentruntime_validator.unjudged import unjudged
 from protolink_grpc.reports.agentruntime_validator.validation import ValidationReport, validate
 
@@ -23,12 +25,12 @@ MAX_SHOWN: Final = 3
 """Number of violations of each rule that are shown; `--json` has more."""
 
 
-def validate_file(settings: Settings, path: str, snapshots: str, level: str) -> int:
+def validate_file(settings: Settings, path: str, snapshots: Sequence[str], level: str) -> int:
     """Validate a log, print the results and return the exit code."""
-    snapshot = _read_snapshot(snapshots) if snapshots else None
+    read = [_read_snapshot(each) for each in snapshots]
     try:
         with _open(path) as file:
-            report = validate(file, snapshot, Level(level))
+            report = validate(file, read, Level(level))
     except OSError as error:
         raise _unreadable_error(path, error) from None
     except InvalidArgumentError as error:
@@ -58,13 +60,13 @@ def _unreadable_error(path: str, error: OSError) -> CommandError:
 
 def _read_snapshot(path: str) -> Snapshot:
     try:
-        return read_snapshot(json.loads(Path(path).read_bytes()))
+        return replace(read_snapshot(json.loads(Path(path).read_bytes())), name=path)
     except OSError as error:
         raise _unreadable_error(path, error) from None
     except (ValueError, RecursionError) as error:  # such as InvalidArgumentError and JSONDecodeError
         raise usage_error(
             f"{path} is not a snapshot: {error}",
-            "--snapshots takes the output of plgrpc snapshot session AGENT SESSION --json",
+            "--snapshots takes the output of plgrpc snapshot session AGENT SESSION --json, for instance",
         ) from None
 
 
@@ -99,7 +101,8 @@ def _failure_lines(result: RuleResult) -> Iterator[str]:
     rule = result.rule
     yield from _wrap(f"failed {rule.id} {rule.sentence} ({rule.source})", "")
     for each in result.findings[:MAX_SHOWN]:
-        where = f"line {each.line}" + (f", event {each.event_id}" if each.event_id else "") if each.line else "snapshot"
+        event = f", event {each.event_id}" if each.event_id else ""
+        where = f"line {each.line}{event}" if each.line else f"snapshot {each.snapshot}"
         yield from _wrap(output.one_line(where, WIDTH - 3) + ":", "  ")
         yield from _wrap(output.one_line(each.problem, 300), "    ")
     if result.failures > MAX_SHOWN:

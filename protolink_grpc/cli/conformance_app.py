@@ -76,14 +76,14 @@ def conformance_agentruntime(
     ],
     *,
     snapshots: Annotated[
-        str,
+        list[str] | None,
         typer.Option(
             "--snapshots",
             metavar="FILE",
-            help="Snapshot of the session, to compare with the log: the contract's document, or the output of "
-            "snapshot session --json.",
+            help="Snapshot to compare with the log: the contract's document, or the JSON of snapshot session, thread or queue, "
+            "of session show, or of task show; repeatable.",
         ),
-    ] = "",
+    ] = None,
     level: Annotated[
         Level, typer.Option("--level", help="The rules of the contract's core, or those of its profile Lime, too.")
     ] = Level.CORE,
@@ -96,4 +96,4 @@ def conformance_agentruntime(
     """
     from protolink_grpc.cli import agentruntime_validation
 
-    raise typer.Exit(agentruntime_validation.validate_file(settings.with_json(as_json), file, snapshots, level))
+    raise typer.Exit(agentruntime_validation.validate_file(settings.with_json(as_json), file, snapshots or (), level))

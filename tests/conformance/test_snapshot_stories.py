@@ -4,7 +4,7 @@ import asyncio
 import concurrent.futures
 import tempfile
 from contextlib import aclosing, suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field, fields, is_dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from valid_logs import violations_of
 from protolink_grpc import (
     Agent,
     AgentClient,
+    Approval,
     ApprovalDecision,
     Approvals,
     CapabilityPolicy,
@@ -24,7 +25,6 @@ from protolink_grpc import (
     ProtolinkError,
     RunEvent,
     SafetyConfig,
-    SessionSnapshot,
     SQLiteStore,
     Task,
     TaskState,
@@ -58,13 +58,13 @@ STATUS = {
 }
 
 
-def document_of(snapshot: SessionSnapshot) -> dict[str, Any]:
-    """The parts of a snapshot that are compared with a log. A stale one has no approvals of its own position."""
-    document = {"session": asdict(snapshot.session), "recent_turns": [asdict(each) for each in snapshot.recent_turns]}
-    if not snapshot.gaps or not any(each.availability == "stale" for each in snapshot.gaps):
-        approvals = [{"request": {"request_id": each.request.request_id}} for each in snapshot.pending_approvals]
-        document["pending_approvals"] = approvals
-    return document
+def document_of(value: Any) -> Any:
+    """A snapshot as JSON values. Of an approval, only the id."""
+    if isinstance(value, Approval):
+        return {"request": {"request_id": value.request.request_id}}
+    if is_dataclass(value):
+        return {each.name: document_of(getattr(value, each.name)) for each in fields(value)}
+    return [document_of(each) for each in value] if isinstance(value, tuple) else value
 
 
 # -- The fold of the stream --------------------------------------------------------------------------------------------------
@@ -318,7 +318,6 @@ class Story:
         session = await snapshots.session("s")
         items = await self.stream(session.session.position)
         records = [*SessionExport("s", "clerk").records(items)]
-        assert violations_of(records, document_of(session)) == []
         whole = await self.resumed(0, len(records))
         for place in range(0, len(whole), 1 + len(whole) // 8):
             assert await self.resumed(whole[place]["sequence"], len(whole) - place - 1) == whole[place + 1 :]
@@ -334,8 +333,10 @@ class Story:
         assert [each.turn_id for each in session.recent_turns] == list(fold.submitted)[-50:]
         assert {each.turn_id: each.result for each in session.recent_turns if each.result} == fold.results
         assert {each.turn_id for each in session.recent_turns if each.rolled_back} == fold.rolled_back
+        documents = [document_of(session)]
         for name in THREADS:
             thread = await snapshots.thread("s", name)
+            documents.append(document_of(thread))
             fold = Fold(await self.stream(thread.position))
             if not any(each.availability == "stale" for each in thread.gaps):
                 assert summary_of(thread) == fold.summary(name)
@@ -346,7 +347,11 @@ class Story:
                     if fold.submitted[each].thread_id == name
                 }
         queue = await snapshots.queue("s")
-        fold = Fold(await self.stream(queue.position))
+        items = await self.stream(queue.position)
+        fold = Fold(items)
+        tasks = [await self.client.tasks.get(each.task_id) for each in fold.submitted.values()]
+        documents += map(document_of, (queue, *tasks))
+        assert violations_of(SessionExport("s", "clerk").records(items), *documents) == []
         assert [each.turn.turn_id for each in queue.queued_turns] == [
             each for name in THREADS for each in fold.threads[name].queue
         ]

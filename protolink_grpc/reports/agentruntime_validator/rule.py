@@ -1,12 +1,14 @@
 """One rule about an event log, and its result. The rules themselves are in the modules that end in `_rules`."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Final
 
 from protolink_grpc.reports.agentruntime_validator.event_file import Event
 from protolink_grpc.reports.agentruntime_validator.log_state import LogState
+from protolink_grpc.reports.agentruntime_validator.snapshot import Snapshot
+from protolink_grpc.reports.agentruntime_validator.snapshot_fold import SnapshotFold
 
 Outcome = str | None
 """Empty: the event follows the rule. Any other text: why it does not. None: the rule does not apply to the event."""
@@ -81,6 +83,34 @@ class RuleSet(list[LogRule]):
         return declare
 
 
+Comparison = Callable[[SnapshotFold, Snapshot], Iterator[str]]
+"""Yields an outcome for each compared fact: empty if it is equal in both. Nothing: the snapshot has no such facts."""
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotRule(Rule):
+    """A rule about a snapshot and the events that it reflects."""
+
+    compare: Comparison
+
+
+class SnapshotRuleSet(list[SnapshotRule]):
+    """The rules of a module, in order. All have the same level."""
+
+    def __init__(self, level: Level = Level.CORE) -> None:
+        super().__init__()
+        self._level = level
+
+    def rule(self, rule_id: str, sentence: str, source: str) -> Callable[[Comparison], Comparison]:
+        """Declare the decorated function as the comparison of a rule."""
+
+        def declare(compare: Comparison) -> Comparison:
+            self.append(SnapshotRule(rule_id, sentence, source, compare, level=self._level))
+            return compare
+
+        return declare
+
+
 class Status(StrEnum):
     """`WAIVED`: violated, and the rule has a waiver. `NOT_EXERCISED`: the log has no event that the rule applies to.
     `NOT_CHECKABLE`: something beside the log is missing.
@@ -95,14 +125,15 @@ class Status(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A violation. `line` counts from 1; 0 means the snapshot. `event_id` may be empty."""
+    """A violation. `line` counts from 1; 0 means a snapshot, which `snapshot` names. `event_id` may be empty."""
 
     line: int
     event_id: str
     problem: str
+    snapshot: str = ""
 
     def to_dict(self) -> dict[str, Any]:
-        return {"line": self.line, "eventId": self.event_id, "problem": self.problem}
+        return {"line": self.line, "eventId": self.event_id, "snapshot": self.snapshot, "problem": self.problem}
 
 
 @dataclass(slots=True)
@@ -129,11 +160,11 @@ class RuleResult:
             return Status.NOT_CHECKABLE
         return Status.PASSED if self.checked else Status.NOT_EXERCISED
 
-    def fail(self, line: int, event_id: str, problem: str) -> None:
+    def fail(self, line: int, event_id: str, problem: str, snapshot: str = "") -> None:
         """Count a violation."""
         self.failures += 1
         if len(self.findings) < MAX_FINDINGS:
-            self.findings.append(Finding(line, event_id, problem))
+            self.findings.append(Finding(line, event_id, problem, snapshot))
 
     def to_dict(self) -> dict[str, Any]:
         return {

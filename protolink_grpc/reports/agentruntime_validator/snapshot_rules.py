@@ -1,134 +1,47 @@
-"""Rules that compare the events of a session with a snapshot of it. The events are folded up to the snapshot's sequence."""
+"""Rules that compare the events of a log with snapshots: of a session, a thread, a queue or a task.
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+`document_rules` has those about the contract's document.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
+from protolink_grpc.reports.agentruntime_validator import document_rules
 from protolink_grpc.reports.agentruntime_validator.event_file import Event
-from protolink_grpc.reports.agentruntime_validator.log_state import LogState
-from protolink_grpc.reports.agentruntime_validator.rule import Rule, RuleResult
-from protolink_grpc.reports.agentruntime_validator.snapshot import Snapshot
-from protolink_grpc.reports.agentruntime_validator.task_statuses import status_after
+from protolink_grpc.reports.agentruntime_validator.rule import Level, RuleResult, SnapshotRule, SnapshotRuleSet
+from protolink_grpc.reports.agentruntime_validator.snapshot import GAPS, Snapshot
+from protolink_grpc.reports.agentruntime_validator.snapshot_fold import SnapshotFold
+from protolink_grpc.reports.agentruntime_validator.task_statuses import THREAD_STATUSES
 
-Comparison = Callable[["SessionFold", Snapshot], Iterator[str]]
-"""Yields an outcome for each compared fact: empty if it is equal in both. Nothing: the snapshot has no such facts."""
+RULES = SnapshotRuleSet()
 
+MAX_ATTEMPTS: Final = 100
+"""A snapshot may leave out attempts before the newest ones."""
 
-@dataclass(frozen=True, slots=True)
-class SnapshotRule(Rule):
-    compare: Comparison
-
-
-SNAPSHOT_RULES: Final[list[SnapshotRule]] = []
-
-
-@dataclass(slots=True)
-class SessionFold:
-    """The facts of one session, computed from its events. `ends` and `tasks` have only turns and tasks of the snapshot."""
-
-    title: str = ""
-    is_archived: bool = False
-    turn_count: int = 0
-    threads: set[str] = field(default_factory=set)
-    queue: dict[str, list[str]] = field(default_factory=dict)
-    open: dict[str, str] = field(default_factory=dict)
-    """The thread of each open turn, in the order of their submission."""
-    ends: dict[str, set[str]] = field(default_factory=dict)
-    tasks: dict[str, str] = field(default_factory=dict)
-    removed: set[str] = field(default_factory=set)
-    """The turns that were rolled back."""
-    pending: set[str] = field(default_factory=set)
-    last_sequence: int = -1
-
-    def apply(self, event: Event, wanted: Snapshot) -> None:
-        kind, payload, turn = event.type, event.payload, event.text("turnId")
-        if kind.startswith("task.") and (task := event.text("taskId")) in wanted.tasks:
-            self.tasks[task] = status_after(event, self.tasks.get(task, ""))
-        if kind in ("session.created", "session.updated"):
-            # An update may have only the fields that changed.
-            self.title = event.texts.get("title", self.title)
-            self.is_archived = payload.get("archived", self.is_archived) is True
-        elif kind == "thread.started":
-            self.threads.add(event.text("threadId"))
-        elif kind == "turn.submitted":
-            self.turn_count += 1
-            self.open[turn] = event.text("threadId")
-        elif kind == "queue.changed":
-            order = payload.get("order")
-            self.queue[event.text("threadId")] = [str(each) for each in order] if isinstance(order, list) else []
-        elif kind in ("turn.completed", "turn.failed"):
-            self.open.pop(turn, None)
-            if turn in wanted.ended:
-                self.ends[turn] = {event.text("outcome") or event.text("status") or kind.removeprefix("turn.")}
-        elif kind == "history.rollback.completed":
-            removed = payload.get("removedTurns")
-            self.removed.update(map(str, removed) if isinstance(removed, list) else ())
-        elif kind == "action.required":
-            self.pending.add(event.text("actionId"))
-        elif kind == "action.resolved":
-            self.pending.discard(event.text("actionId"))
-
-    def active(self, thread: str) -> list[str]:
-        queue = self.queue.get(thread, [])
-        return [turn for turn, its in self.open.items() if its == thread and turn not in queue]
+_FAMILIES: Final = {
+    "sandboxState": "sandbox",
+    "sandbox": "sandbox",
+    "routingLimitSummary": "routing",
+    "routing": "routing",
+    "subagentJobSummary": "job",
+    "jobs": "job",
+    "channelSummary": "channel",
+    "channels": "channel",
+    "permissionState": "permission",
+    "outputSummary": "output",
+    "historySummary": "history",
+    "executionEnvironment": "process",
+}
+"""The families of events whose facts each part has."""
 
 
-class SnapshotCheck:
-    """The comparison of a log with a snapshot, event by event. None: there is no snapshot."""
-
-    def __init__(self, snapshot: Snapshot | None) -> None:
-        self._snapshot = snapshot
-        self._fold = SessionFold()
-
-    def apply(self, event: Event) -> None:
-        """Fold the next event, if it is one of the session and not later than the snapshot."""
-        snapshot, sequence = self._snapshot, event.record.get("sequence")
-        if snapshot is None or event.text("sessionId") != snapshot.session_id:
-            return
-        if isinstance(sequence, int):
-            self._fold.last_sequence = max(sequence, self._fold.last_sequence)
-            if snapshot.sequence is not None and sequence > snapshot.sequence:
-                return
-        self._fold.apply(event, snapshot)
-
-    def results(self, log: LogState) -> list[RuleResult]:
-        """Compare, and return the results of all rules."""
-        missing = self._missing(log)
-        results = [RuleResult(rule, missing=missing) for rule in SNAPSHOT_RULES]
-        if self._snapshot is None or missing:
-            return results
-        for rule, result in zip(SNAPSHOT_RULES, results, strict=True):
-            for outcome in rule.compare(self._fold, self._snapshot):
-                result.checked += 1
-                if outcome:
-                    result.fail(0, "", outcome)
-            if not result.checked:
-                result.missing = "such facts in the snapshot"
-        return results
-
-    def _missing(self, log: LogState) -> str:
-        """Return what is missing to compare; empty if nothing is."""
-        snapshot = self._snapshot
-        if snapshot is None:
-            return "a snapshot of the session"
-        if not log.sessions.get(snapshot.session_id):
-            return f"the events of session {snapshot.session_id} from its session.created on"
-        # A position of the snapshot stands for a range of sequences: its last event need not have the last of them.
-        if snapshot.first_sequence is not None and self._fold.last_sequence < snapshot.first_sequence:
-            return f"the events up to sequence {snapshot.first_sequence}"
-        return ""
+# -- Sessions, threads and turns -------------------------------------------------------------------------------------------
 
 
-def _rule(rule_id: str, sentence: str, source: str) -> Callable[[Comparison], Comparison]:
-    def declare(compare: Comparison) -> Comparison:
-        SNAPSHOT_RULES.append(SnapshotRule(rule_id, sentence, source, compare))
-        return compare
-
-    return declare
-
-
-@_rule("R147.1", "The threads of the snapshot are those of the log.", "SPEC:251, SS:12")
-def compare_threads(fold: SessionFold, snapshot: Snapshot) -> Iterator[str]:
+@RULES.rule("R147.1", "The threads of the snapshot are those of the log.", "SPEC:251, SS:12")
+def compare_threads(fold: SnapshotFold, snapshot: Snapshot) -> Iterator[str]:
+    if snapshot.threads is None:
+        return
     for thread in sorted(fold.threads | snapshot.threads):
         if thread not in fold.threads:
             yield f"thread {thread} is not in the log"
@@ -136,63 +49,251 @@ def compare_threads(fold: SessionFold, snapshot: Snapshot) -> Iterator[str]:
             yield "" if thread in snapshot.threads else f"thread {thread} is not in the snapshot"
 
 
-@_rule("R147.2", "The active turns of the snapshot are those of the log.", "SPEC:251, SS:25")
-def compare_active(fold: SessionFold, snapshot: Snapshot) -> Iterator[str]:
-    if snapshot.active is None:
-        return
-    for thread in sorted(fold.threads | snapshot.active.keys()):
-        yield _difference(f"active turns of thread {thread}", fold.active(thread), snapshot.active.get(thread, []))
+@RULES.rule("R147.2", "The active turns of the snapshot are those of the log.", "SPEC:251, SS:25")
+def compare_active(fold: SnapshotFold, snapshot: Snapshot) -> Iterator[str]:
+    for thread in _scope(snapshot, fold, snapshot.active):
+        found = (snapshot.active or {}).get(thread, [])
+        yield _difference(f"active turns of thread {thread}", sorted(fold.active(thread)), sorted(found))
 
 
-@_rule("R048.6", "The queues of the snapshot are those of the log, in order.", "CP:65, SPEC:255")
-def compare_queues(fold: SessionFold, snapshot: Snapshot) -> Iterator[str]:
-    if snapshot.queue is None:
-        return
-    for thread in sorted(fold.threads | snapshot.queue.keys()):
-        yield _difference(f"queue of thread {thread}", fold.queue.get(thread, []), snapshot.queue.get(thread, []))
+@RULES.rule("R048.6", "The queues of the snapshot are those of the log, in order.", "CP:65, SPEC:255")
+def compare_queues(fold: SnapshotFold, snapshot: Snapshot) -> Iterator[str]:
+    for thread in _scope(snapshot, fold, snapshot.queue):
+        yield _difference(
+            f"queue of thread {thread}", fold.queue.get(thread, []), (snapshot.queue or {}).get(thread, [])
+        )
 
 
-@_rule("R147.3", "A turn of the snapshot ended as in the log.", "SPEC:251, SS:25")
-def compare_ends(fold: SessionFold, snapshot: Snapshot) -> Iterator[str]:
+def _scope(snapshot: Snapshot, fold: SnapshotFold, found: dict[str, list[str]] | None) -> Iterable[str]:
+    """Return the threads to compare: those that the snapshot has turns of, or all."""
+    if found is None:
+        return ()
+    if snapshot.scope is not None:
+        return sorted(snapshot.scope & found.keys())
+    return sorted(fold.threads | found.keys())
+
+
+@RULES.rule("R147.3", "A turn of the snapshot ended as in the log.", "SPEC:251, SS:25")
+def compare_ends(fold: SnapshotFold, snapshot: Snapshot) -> Iterator[str]:
     for turn, statuses in snapshot.ended.items():
-        if turn not in fold.ends:
+        found = fold.ends.get(turn)
+        if found is None:
             yield f"turn {turn} has no end in the log"
         else:
-            found = min(fold.ends[turn])
             yield "" if found in statuses else f"turn {turn}: {found} in the log, {min(statuses)} in the snapshot"
 
 
-@_rule("R147.4", "The snapshot counts the turns of the log.", "SPEC:251, SS:12")
-def compare_count(fold: SessionFold, snapshot: Snapshot) -> Iterator[str]:
+@RULES.rule("R147.4", "The snapshot counts the turns of the log.", "SPEC:251, SS:12")
+def compare_count(fold: SnapshotFold, snapshot: Snapshot) -> Iterator[str]:
     if snapshot.turn_count is not None:
         yield _difference("number of turns", fold.turn_count, snapshot.turn_count)
 
 
-@_rule("R147.5", "The title of the snapshot is that of the log, and so is whether it is archived.", "SPEC:251, SS:12")
-def compare_title(fold: SessionFold, snapshot: Snapshot) -> Iterator[str]:
+@RULES.rule(
+    "R147.5", "The title of the snapshot is that of the log, and so is whether it is archived.", "SPEC:251, SS:12"
+)
+def compare_title(fold: SnapshotFold, snapshot: Snapshot) -> Iterator[str]:
     if snapshot.title is not None:
         yield _difference("title", fold.title, snapshot.title)
     if snapshot.is_archived is not None:
         yield _difference("archived", fold.is_archived, snapshot.is_archived)
 
 
-@_rule("R147.6", "A task of the snapshot has the status that follows from the log.", "SPEC:251, TASK:213")
-def compare_tasks(fold: SessionFold, snapshot: Snapshot) -> Iterator[str]:
-    for task, status in snapshot.tasks.items():
-        yield _difference(f"task {task}", fold.tasks.get(task, "unknown"), status)
-
-
-@_rule("R147.7", "The snapshot has the turns that were rolled back.", "SPEC:251, SH:22")
-def compare_rollbacks(fold: SessionFold, snapshot: Snapshot) -> Iterator[str]:
+@RULES.rule("R147.7", "The snapshot has the turns that were rolled back.", "SPEC:251, SH:22")
+def compare_rollbacks(fold: SnapshotFold, snapshot: Snapshot) -> Iterator[str]:
     for turn, is_removed in snapshot.rolled_back.items():
         yield _difference(f"turn {turn} was rolled back", turn in fold.removed, is_removed)
 
 
-@_rule("R022", "The open questions of the snapshot are those of the log.", "RES:38, SS:25")
-def compare_pending(fold: SessionFold, snapshot: Snapshot) -> Iterator[str]:
-    if snapshot.pending is not None:
-        yield _difference("open questions", sorted(fold.pending), sorted(snapshot.pending))
+@RULES.rule("R147.8", "The status of a thread of the snapshot follows from the log.", "SPEC:251, SS:25")
+def compare_statuses(fold: SnapshotFold, snapshot: Snapshot) -> Iterator[str]:
+    for thread, status in snapshot.statuses.items():
+        if status in ("stale", "unknown"):
+            continue
+        if thread in fold.statuses:
+            yield _difference(f"status of thread {thread}", fold.statuses[thread], status)
+            continue
+        possible = _statuses_of(fold, thread)
+        yield "" if status in possible else f"thread {thread}: {status} in the snapshot, {min(possible)} in the log"
+
+
+def _statuses_of(fold: SnapshotFold, thread: str) -> frozenset[str]:
+    """Return the statuses that a thread may have: the log has its turns, and no thread.updated."""
+    if fold.active(thread):
+        return frozenset(("running", "blocked"))
+    if fold.queue.get(thread):
+        return frozenset(("queued", "blocked"))
+    return THREAD_STATUSES - {"running", "queued"}
+
+
+@RULES.rule("R022", "The open questions of the snapshot are those of the log.", "RES:38, SS:25")
+def compare_pending(fold: SnapshotFold, snapshot: Snapshot) -> Iterator[str]:
+    if snapshot.pending is None:
+        return
+    found = [
+        question for question, (thread, _) in fold.pending.items() if snapshot.scope is None or thread in snapshot.scope
+    ]
+    yield _difference("open questions", sorted(found), sorted(snapshot.pending))
+
+
+# -- Tasks -----------------------------------------------------------------------------------------------------------------
+
+
+@RULES.rule("R147.6", "A task of the snapshot has the status that follows from the log.", "SPEC:251, TASK:213")
+def compare_tasks(fold: SnapshotFold, snapshot: Snapshot) -> Iterator[str]:
+    for task, record in snapshot.tasks.items():
+        found = fold.tasks[task].status if task in fold.tasks else "unknown"
+        yield (
+            ""
+            if found in record.statuses
+            else f"task {task}: {found} in the log, {min(record.statuses)} in the snapshot"
+        )
+
+
+@RULES.rule("R063.1", "A task of the snapshot has all its attempts of the log, in order.", "TASK:94, SPEC:256")
+def compare_attempts(fold: SnapshotFold, snapshot: Snapshot) -> Iterator[str]:
+    for task, record in snapshot.tasks.items():
+        if record.attempts is None or task not in fold.tasks:
+            continue
+        runs = fold.tasks[task].attempts
+        newest = [each.run_id for each in record.attempts]
+        if record.attempt_count is not None and record.attempt_count != len(runs):
+            yield f"task {task}: {len(runs)} attempts in the log, {record.attempt_count} in the snapshot"
+        else:
+            yield _difference(f"attempts of task {task}", runs[-max(len(newest), MAX_ATTEMPTS) :], newest)
+
+
+@RULES.rule("R063.2", "A task of the snapshot has its relationships of the log.", "TASK:94, SPEC:256")
+def compare_edges(fold: SnapshotFold, snapshot: Snapshot) -> Iterator[str]:
+    for task, record in snapshot.tasks.items():
+        if record.edges is not None and task in fold.tasks:
+            found = fold.tasks[task].edges
+            yield _difference(f"relationships of task {task}", sorted(found), sorted(record.edges))
+
+
+@RULES.rule("R064", "An attempt has its run, its status and the times of its begin and end.", "TASK:96")
+def compare_attempt_fields(fold: SnapshotFold, snapshot: Snapshot) -> Iterator[str]:
+    for task, record in snapshot.tasks.items():
+        for attempt in record.attempts or ():
+            missing = [
+                name
+                for name, is_there in (
+                    ("status", bool(attempt.status)),
+                    ("the time of its begin", attempt.has_start),
+                    ("the time of its end", attempt.has_end or attempt.status not in _ENDED),
+                )
+                if not is_there
+            ]
+            yield f"attempt {attempt.run_id} of task {task} without {' and '.join(missing)}" if missing else ""
+
+
+_ENDED: Final = frozenset(("completed", "failed", "cancelled", "timed_out"))
+"""The statuses of attempts that have ended. A lost one has no time."""
+
+
+@RULES.rule("R060", "A task of the snapshot has its current run, and the time of its end if it has ended.", "TASK:38")
+def compare_records(fold: SnapshotFold, snapshot: Snapshot) -> Iterator[str]:
+    for task, record in snapshot.tasks.items():
+        if task not in fold.tasks:
+            continue
+        runs = fold.tasks[task].attempts
+        if record.run_id and runs:  # the work of another person or program has no attempts
+            yield _difference(f"run of task {task}", runs[-1], record.run_id)
+        if record.is_over is not None:
+            has_ended = fold.tasks[task].status in {*_ENDED, "lost", "archived"}
+            yield _difference(f"task {task} has ended", has_ended, record.is_over)
+
+
+# -- All parts -------------------------------------------------------------------------------------------------------------
+
+
+@RULES.rule(
+    "R010",
+    "What a snapshot has is in events of the contract, and not only in those of implementations.",
+    "SPEC:150",
+)
+def compare_vendor_ids(fold: SnapshotFold, snapshot: Snapshot) -> Iterator[str]:
+    for name in sorted(fold.known | fold.vendor):
+        yield "" if name in fold.known else f"{name} is only in events of implementations"
+
+
+@RULES.rule("R011", "What the snapshot calls unavailable has no events.", "SPEC:154, SPEC:222")
+def compare_families(fold: SnapshotFold, snapshot: Snapshot) -> Iterator[str]:
+    gaps = dict(snapshot.gaps)
+    for part in sorted({*gaps, *snapshot.parts} & _FAMILIES.keys()):
+        family = _FAMILIES[part]
+        is_wrong = gaps.get(part) == "unavailable" and family in fold.families
+        yield f"{part} is unavailable, and the log has events of {family}.*" if is_wrong else ""
+
+
+@RULES.rule("R116", "The execution environment is in the snapshot, or has a reason to be missing.", "EE:8")
+def compare_environment(fold: SnapshotFold, snapshot: Snapshot) -> Iterator[str]:
+    if snapshot.document is None and not snapshot.gaps:
+        return
+    if snapshot.task_id or (snapshot.document is None and not snapshot.statuses):
+        return  # the environment is a part of sessions and threads
+    is_there = "executionEnvironment" in snapshot.parts or "executionEnvironment" in dict(snapshot.gaps)
+    yield "" if is_there else "without executionEnvironment"
+
+
+@RULES.rule("R146", "A part without a current value has one of the contract's reasons.", "SS:48, SS:65")
+def compare_gaps(fold: SnapshotFold, snapshot: Snapshot) -> Iterator[str]:
+    for part, reason in snapshot.gaps:
+        yield "" if reason in GAPS else f"{part} is {reason}"
+    yield from document_rules.empty_sections(snapshot)
 
 
 def _difference(what: str, in_log: object, in_snapshot: object) -> str:
     return "" if in_log == in_snapshot else f"{what}: {in_log} in the log, {in_snapshot} in the snapshot"
+
+
+SNAPSHOT_RULES: Final[tuple[SnapshotRule, ...]] = (*RULES, *document_rules.RULES, *document_rules.LIME_RULES)
+
+
+# -- The comparison --------------------------------------------------------------------------------------------------------
+
+
+class SnapshotComparison:
+    """The comparison of a log with snapshots, event by event."""
+
+    def __init__(self, snapshots: Sequence[Snapshot]) -> None:
+        self._folds = [SnapshotFold(each) for each in snapshots]
+
+    def apply(self, event: Event) -> None:
+        for fold in self._folds:
+            fold.apply(event)
+
+    def results(self, level: Level) -> list[RuleResult]:
+        """Compare, and return the results of all rules of a level."""
+        gaps = [_missing(fold) for fold in self._folds]
+        comparable = [fold for fold, gap in zip(self._folds, gaps, strict=True) if not gap]
+        results = []
+        for rule in SNAPSHOT_RULES:
+            if rule.level not in (Level.CORE, level):
+                continue
+            result = RuleResult(rule)
+            results.append(result)
+            for fold in comparable:
+                for outcome in rule.compare(fold, fold.wanted):
+                    result.checked += 1
+                    if outcome:
+                        result.fail(0, "", outcome, snapshot=fold.wanted.name)
+            if not result.checked:
+                result.missing = "such facts in the snapshots" if comparable else next(iter(gaps), "a snapshot")
+        return results
+
+
+def _missing(fold: SnapshotFold) -> str:
+    """Return what is missing to compare; empty if nothing is."""
+    snapshot = fold.wanted
+    if not fold.is_whole:
+        if snapshot.task_id:
+            return f"the events of task {snapshot.task_id} from its task.created on"
+        return f"the events of session {snapshot.session_id} from its session.created on"
+    # A position of the snapshot stands for a range of sequences: its last event need not have the last of them.
+    if snapshot.first_sequence is not None and fold.last_sequence < snapshot.first_sequence:
+        return f"the events up to sequence {snapshot.first_sequence}"
+    task = snapshot.tasks.get(snapshot.task_id)
+    if task is not None and task.sequence is not None and fold.tasks[snapshot.task_id].sequence < task.sequence:
+        return f"the events of task {snapshot.task_id} up to its sequence {task.sequence}"
+    return ""

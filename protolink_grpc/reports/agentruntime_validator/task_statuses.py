@@ -1,4 +1,4 @@
-"""The statuses of tasks and attempts: which ones exist, which can follow which, and which one follows from an event."""
+"""The statuses of tasks, attempts and threads: which ones exist, which can follow which, and which one follows from an event."""
 
 from types import MappingProxyType
 from typing import Final
@@ -25,6 +25,8 @@ ATTEMPT_STATUSES: Final = frozenset(
         "not_applicable"
     )
 )
+
+THREAD_STATUSES: Final = frozenset(words("idle queued running blocked completed failed cancelled stale unknown"))
 
 _ENDINGS: Final = frozenset(("cancelling", "cancelled", "failed", "timed_out", "lost"))
 _ACTIVE: Final = frozenset(("queued", "preparing", "running", "paused", "retrying"))

@@ -6,6 +6,7 @@ from protolink_grpc.reports.agentruntime_validator.event_file import Event
 from protolink_grpc.reports.agentruntime_validator.event_types import IDS_OF_TYPES
 from protolink_grpc.reports.agentruntime_validator.log_state import LogState
 from protolink_grpc.reports.agentruntime_validator.rule import HOLDS, Outcome, RuleSet
+from protolink_grpc.reports.agentruntime_validator.task_statuses import THREAD_STATUSES
 
 PARALLEL_POLICIES: Final = frozenset(("start", "parallel", "concurrent"))
 """Policies with which a turn starts beside the active one."""
@@ -38,6 +39,14 @@ def check_thread_begins(event: Event, log: LogState) -> Outcome:
     if thread is None:
         return HOLDS
     return f"thread {event.thread[1]} was started before" if thread.is_started else "events of the thread came before"
+
+
+@RULES.rule("X21", "The status of a thread is one of the contract's.", "SPEC:131", "thread.updated")
+def check_thread_status(event: Event, log: LogState) -> Outcome:
+    status = event.text("status")
+    if not status:
+        return None
+    return HOLDS if status in THREAD_STATUSES else f"status {status!r}"
 
 
 @RULES.rule(

@@ -1,5 +1,6 @@
 """Validates an event log: reads it once, asks every rule about every event, and collects the results."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any, BinaryIO, Final
@@ -20,7 +21,7 @@ from protolink_grpc.reports.agentruntime_validator.event_file import Event, read
 from protolink_grpc.reports.agentruntime_validator.log_state import LogState
 from protolink_grpc.reports.agentruntime_validator.rule import Level, LogRule, Rule, RuleResult, Status
 from protolink_grpc.reports.agentruntime_validator.snapshot import Snapshot
-from protolink_grpc.reports.agentruntime_validator.snapshot_rules import SNAPSHOT_RULES, SnapshotCheck
+from protolink_grpc.reports.agentruntime_validator.snapshot_rules import SNAPSHOT_RULES, SnapshotComparison
 from protolink_grpc.reports.agentruntime_validator.unjudged import unjudged
 
 LOG_RULES: Final[tuple[LogRule, ...]] = tuple(
@@ -86,8 +87,8 @@ class ValidationReport:
         }
 
 
-def validate(file: BinaryIO, snapshot: Snapshot | None = None, level: Level = Level.CORE) -> ValidationReport:
-    """Validate the event log in a file of JSON lines, and compare its end with a snapshot.
+def validate(file: BinaryIO, snapshots: Sequence[Snapshot] = (), level: Level = Level.CORE) -> ValidationReport:
+    """Validate the event log in a file of JSON lines, and compare it with snapshots.
 
     The file is read once, line by line. An event that is delivered twice with equal content counts once.
 
@@ -96,7 +97,7 @@ def validate(file: BinaryIO, snapshot: Snapshot | None = None, level: Level = Le
         OSError: The file cannot be read.
     """
     log, judge = LogState(), _Judge(level)
-    comparison = SnapshotCheck(snapshot)
+    comparison = SnapshotComparison(snapshots)
     for event in read_events(file):
         log.note_beginning(event)
         if log.is_redelivered(event):
@@ -106,7 +107,7 @@ def validate(file: BinaryIO, snapshot: Snapshot | None = None, level: Level = Le
         log.apply(event)
         comparison.apply(event)
     last = max(log.sequences.values(), default=None)
-    results = tuple(sorted((*judge.results(log), *comparison.results(log)), key=lambda each: each.rule.id))
+    results = tuple(sorted((*judge.results(log), *comparison.results(level)), key=lambda each: each.rule.id))
     return ValidationReport(log.events, level, log.redelivered, len(log.sessions), last, results)
 
 
