@@ -89,10 +89,16 @@ def _typescript(_out: Path) -> list[tuple[list[str], Path]]:
     return [(install, ROOT / "clients/ts"), (["npm", "run", "build"], ROOT / "clients/ts")]
 
 
+# Clippy compiles the workspace, so that the lints need no build of their own. The folder is named because the environment may
+# name another.
+_CARGO = ("env", "RUSTC_WORKSPACE_WRAPPER=clippy-driver", "RUSTFLAGS=-Dwarnings", "CARGO_TARGET_DIR=target", "cargo")
+_CARGO_OPTIONS = ("-q", "--workspace", "--profile", "checks")
+
+
 def _rust(_out: Path) -> list[tuple[list[str], Path]]:
-    # Without --release, which takes far longer to build, and with the tests, which use more features of the dependencies:
-    # otherwise `cargo test` would compile them again. The folder is named because the environment may name another.
-    build = ["cargo", "build", "-q", "--workspace", "--all-targets", "--target-dir", "target"]
+    # With the tests, which use more features of the dependencies: otherwise `cargo test` would compile them again. Without
+    # --all-targets, which would compile programs a second time, for tests that they do not have.
+    build = [*_CARGO, "build", *_CARGO_OPTIONS, "--lib", "--bins", "--examples", "--tests"]
     return [(build, ROOT / "clients/rust")]
 
 
@@ -141,13 +147,9 @@ LANGUAGES = (
         "clients/rust/Cargo.toml",
         ("cargo",),
         _rust,
-        lambda _: [str(ROOT / "clients/rust/target/debug/conformance")],
-        (
-            ("cargo", "fmt", "--all", "--check"),
-            ("cargo", "clippy", "-q", "--workspace", "--all-targets", "--", "-D", "warnings"),
-            ("cargo", "test", "-q", "--workspace"),
-        ),
-        example=lambda _: [str(ROOT / "clients/rust/target/debug/examples/calculator")],
+        lambda _: [str(ROOT / "clients/rust/target/checks/conformance")],
+        (("cargo", "fmt", "--all", "--check"), (*_CARGO, "test", *_CARGO_OPTIONS)),
+        example=lambda _: [str(ROOT / "clients/rust/target/checks/examples/calculator")],
     ),
     Language(
         "betterproto",
