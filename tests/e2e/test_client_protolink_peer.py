@@ -28,7 +28,7 @@ from protolink_grpc import (
 )
 from protolink_grpc.auth.credentials import APIKey
 from protolink_grpc.errors import RemoteError, UnimplementedError
-from protolink_grpc.models.events import TaskSubmitted
+from protolink_grpc.models.events import PeerTaskLinked, TaskSubmitted
 from protolink_grpc.models.watch import StopAt
 
 PEERS = """
@@ -253,6 +253,10 @@ async def test_one_of_our_agents_has_such_a_peer_do_its_work(urls: dict[str, str
         boss.handle_task = handle  # type: ignore[method-assign]  # as a user would by subclassing
         done = await AgentClient().send_task("runtime://boss", Task.create("go"))
         assert (done.state, done.get_output()) == (TaskState.COMPLETED, "[3, 3, 3]")
+        log = [event async for event in AgentClient(url="runtime://boss").subscribe(done.id)]
+        links = {event.payload.url: event.payload for event in log if isinstance(event.payload, PeerTaskLinked)}
+        assert links.keys() == {urls[name] for name in ("http", "sse", "websocket")}
+        assert {(link.protocol, bool(link.task_id)) for link in links.values()} == {("protolink", True)}
 
 
 # -- memory ------------------------------------------------------------------------------------------------------------------

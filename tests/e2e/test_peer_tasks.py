@@ -1,6 +1,8 @@
 """The ids of delegated tasks at other agents are in the log, and a recovered run finds an A2A agent's task by them."""
 
+import signal
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -22,6 +24,8 @@ from protolink_grpc import (
     Task,
     TaskNotFoundError,
     TaskState,
+    UnavailableError,
+    UncertainExecutionError,
 )
 from protolink_grpc.models.events import ActionStarted, PeerTaskLinked
 
@@ -29,9 +33,11 @@ Launch = Callable[..., Awaitable[Any]]
 
 CALLER = """
     import asyncio, sys
-    from protolink_grpc import Agent, AgentCard, Pipeline, SQLiteStore
+    from protolink_grpc import Agent, AgentCard, Pipeline
 
-    kind, path, peer = sys.argv[1:]
+    kind, path, peer, dies_at, faults = sys.argv[1:]
+    sys.path.append(faults)
+    from mortal_agent import Mortal
 
     class Caller(Agent):
         async def handle_task(self, task):
@@ -41,15 +47,21 @@ CALLER = """
     async def main():
         card = AgentCard(name="caller", description="calls", url="grpc://127.0.0.1:0")
         if kind == "flow":
-            agent = Agent(card, flow=Pipeline([peer]), store=SQLiteStore(path))
+            agent = Agent(card, flow=Pipeline([peer]), store=Mortal(path, int(dies_at)))
         else:
-            agent = Caller(card, store=SQLiteStore(path))
+            agent = Caller(card, store=Mortal(path, int(dies_at)))
         await agent.serve()
         print(agent.card.url, flush=True)
         await asyncio.Event().wait()
 
     asyncio.run(main())
 """
+
+
+FAULTS = Path(__file__).parents[1] / "faults"
+
+DEATHS = range(2, 10)
+"""Lengths of the log of a task that calls a peer: its first event is the submission, its last one the end."""
 
 
 class Caller(Agent):
@@ -83,7 +95,7 @@ async def linked(client: AgentClient, task_id: str) -> PeerTaskLinked:
 
 async def killed_while_the_peer_works(launch: Launch, kind: str, path: Path, server: A2AServer) -> tuple[str, str]:
     """Return the id of the task, and the id of the task that it has delegated."""
-    program = await launch(CALLER, kind, path, server.url)
+    program = await launch(CALLER, kind, path, server.url, 0, FAULTS)
     client = AgentClient(url=await program.line())
     task = await client.submit_task(None, Task.create("work 1"))
     link = await linked(client, task.id)
@@ -142,6 +154,22 @@ def double(n: int) -> int:
     return 2 * n
 
 
+async def test_an_agent_of_this_package_is_called_over_its_own_protocol_also_at_its_http_port() -> None:
+    async def work(agent: Handled, task: Task) -> Task:
+        return task.complete("worked")
+
+    async with Handled("worker", work, http="127.0.0.1:0") as worker:
+        url = worker.http_url
+
+        async def delegate(agent: Handled, task: Task) -> Task:
+            return task.complete((await agent.call_agent(url, "go")).id)
+
+        async with Handled("boss", delegate) as boss:
+            task = await AgentClient(url=boss.card.url).send_task(None, Task.create("go"))
+            (link,) = links(await log_of(boss, task.id))
+            assert (link.url, link.protocol, link.task_id) == (url, "plgrpc", task.messages[-1].text)
+
+
 @pytest.mark.parametrize("streaming", [True, False], ids=["streaming", "blocking"])
 @pytest.mark.parametrize("binding", [JSONRPC, REST, GRPC])
 async def test_the_ids_at_an_a2a_agent_are_in_the_log(binding: str, streaming: bool) -> None:
@@ -193,6 +221,21 @@ async def test_a_killed_agent_continues_the_task_that_an_a2a_agent_has(
             log = await log_of(agent, task_id)
             assert [link.task_id for link in links(log)] == [remote_id]
             assert len([event for event in log if event.type == "action.started"]) == 2
+
+
+@pytest.mark.parametrize("dies_at", DEATHS)
+async def test_wherever_the_log_ends_the_a2a_agent_has_one_task(dies_at: int, tmp_path: Path, launch: Launch) -> None:
+    async with a2a_server() as server:
+        program = await launch(CALLER, "handler", tmp_path / "tasks.db", server.url, dies_at, FAULTS)
+        finish(server)
+        task = Task.create("go")
+        with suppress(UnavailableError, UncertainExecutionError):
+            await AgentClient(url=await program.line(), outage_s=0).submit_task(None, task)
+        assert await program.end() == -signal.SIGKILL
+        async with Caller("handler", tmp_path / "tasks.db", server.url) as agent:
+            done = await AgentClient(url=agent.card.url).wait_task(task.id)
+            assert (done.state, done.messages[-1].text) == (TaskState.COMPLETED, "finished")
+        assert len(server.errands.heard) == 1
 
 
 async def test_a_task_that_ended_while_its_caller_was_dead_is_read(tmp_path: Path, launch: Launch) -> None:
