@@ -2,7 +2,7 @@
 
 import sys
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from protolink_grpc.agent import Agent
@@ -62,20 +62,23 @@ def evaluate(settings: Settings, options: EvaluationOptions) -> int:
     cases = _read_cases(options.cases)
     scorers = [_find_scorer(name) for name in options.scorers]
     baseline = _load(options.baseline, "--baseline") if options.baseline else None
-    report = _report_to_continue(options.out)
-    if options.out:
-        _save(report, options.out)  # its id is needed to continue the evaluation, even after a kill -9
+    unfinished = _unfinished_file(options)
+    report = _report_to_continue(unfinished)
+    if unfinished:
+        _save(report, unfinished)  # its id is needed to continue the evaluation, even after a kill -9
     try:
         run(_run(settings, options, cases, scorers, report), options.target)
     except InvalidArgumentError as error:
         raise usage_error(str(error), "plgrpc eval --help shows the options") from None
     except KeyboardInterrupt:
-        _finish(settings, options, report, None)
-        hint = f"run the same command again to continue with {options.out}" if options.out else "--out FILE keeps it"
+        _finish(settings, replace(options, out=unfinished), report, None)
+        hint = f"run the same command again to continue with {unfinished}" if unfinished else "--out FILE keeps it"
         output.note("note", f"the evaluation was interrupted; {hint}")
         raise
     comparison = None if baseline is None else compare_evaluations(baseline, report)
     _finish(settings, options, report, comparison)
+    if unfinished != options.out:
+        Path(unfinished).unlink(missing_ok=True)
     return _exit_code(report, comparison, options.min_pass_rate)
 
 
@@ -157,8 +160,15 @@ def _find_scorer(name: str) -> Scorer:
     return scorer
 
 
+def _unfinished_file(options: EvaluationOptions) -> str:
+    """Return the file for the report before its end: that of --out, or one beside it if that file has the baseline."""
+    out, baseline = options.out, options.baseline
+    is_baseline = bool(out and baseline) and Path(out).resolve() == Path(baseline).resolve()
+    return f"{out}.unfinished" if is_baseline else out
+
+
 def _report_to_continue(out: str) -> EvaluationReport:
-    """Return the unfinished report in the file of --out, or a new report."""
+    """Return the unfinished report in a file, or a new report."""
     if not out or not Path(out).exists():
         return EvaluationReport()
     report = _load(out, "--out")

@@ -20,13 +20,17 @@ from protolink_grpc.models.session import split_conversation_id
 from protolink_grpc.models.state import StateStoreReport
 from protolink_grpc.storage.agent_storage import Storage
 
+OMITTED_KEY = "omitted_bytes"
+"""Key in a message of a report for the size in bytes of a message that is too large."""
+
 Summarize = Callable[[list[LLMMessage]], Awaitable[str]]
 
 ATTEMPTS = 100
 """How often a change of a whole conversation is attempted while other writers add to it."""
 
-DATA_MESSAGES, DATA_BYTES = 1000, 1 << 20
-"""Limits of the content in a report: messages of one session, and bytes of JSON in total. Callers receive 4 MiB by default."""
+DATA_MESSAGES, DATA_BYTES = 1000, (1 << 20) - 4096
+"""Limits of the content in a report: messages of one session, and bytes of the JSON of all messages. With names and separators, the
+content fits into a response, which has at most 1 MiB of it (see `wire.state`)."""
 
 
 def estimated_tokens(text: str) -> int:
@@ -121,7 +125,8 @@ class ConversationMemory:
 
         The content is the session's messages, or the messages of each session by its id. Those of a thread have its id as
         `thread_id`, and follow those of the session; `metadata["threads"]` has their number by thread. If the content exceeds the
-        limits, it contains the latest messages of the first conversations, and `metadata["truncated"]` is set.
+        limits, it contains the latest messages of the first conversations, and `metadata["truncated"]` is set. A message that is
+        larger than the limit has its size as `omitted_bytes` in place of its content.
         """
         counts = await self._counts(session_id)
         messages = sum(counts.values())
@@ -135,7 +140,8 @@ class ConversationMemory:
         if include_data:
             contents = await self._contents(counts)
             report.data = contents if session_id is None else contents.get(session_id)
-            if sum(map(len, contents.values())) < report.message_count:
+            shown = [each for messages in contents.values() for each in messages]
+            if len(shown) < report.message_count or any(OMITTED_KEY in each for each in shown):
                 report.metadata["truncated"] = True
         return report
 
@@ -156,7 +162,11 @@ class ConversationMemory:
             latest: list[dict[str, Any]] = []
             for message in reversed((await self._storage().load_messages(each, DATA_MESSAGES)).messages):
                 data = message.to_dict() | thread
-                room -= len(to_json(data).encode())
+                size = len(to_json(data).encode())
+                if size > DATA_BYTES:
+                    data = {"role": message.role, "content": "", OMITTED_KEY: size} | thread
+                    size = len(to_json(data).encode())
+                room -= size + 2
                 if room < 0:
                     break
                 latest.append(data)

@@ -151,6 +151,31 @@ def test_a_complete_report_is_replaced_by_a_new_evaluation(shop: Path) -> None:
     assert len(calls(shop)) == 8
 
 
+def test_a_report_that_is_also_the_baseline_is_replaced_at_the_end(shop: Path) -> None:
+    options = ["--store", "tasks.db", "--out", "report.json"]
+    evaluated(shop, *options)
+    known = (shop / "report.json").read_bytes()
+    os.mkfifo(shop / "begun")
+    process = subprocess.Popen(
+        [*COMMAND, "eval", "shop:agent", "cases.jsonl", *options, "--baseline", "./report.json", "--concurrency", "1"],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        cwd=shop,
+        env=environment({"WAIT": "1"}),
+    )
+    try:
+        (shop / "begun").read_text()
+    finally:
+        process.kill()
+        process.wait(END_S)
+    assert (shop / "report.json").read_bytes() == known
+    done = evaluated(shop, *options, "--baseline", "report.json")
+    assert "note: continuing the evaluation in report.json.unfinished\n" in done.err
+    assert EvaluationReport.load(shop / "report.json").is_complete
+    assert (shop / "report.json").read_bytes() != known
+    assert not (shop / "report.json.unfinished").exists()
+
+
 @pytest.mark.parametrize(
     ("arguments", "error"),
     [

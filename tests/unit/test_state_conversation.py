@@ -145,6 +145,26 @@ async def test_too_large_content_is_reduced_to_the_latest_messages(
     assert (report.item_count, report.message_count) == (2, 6)
 
 
+async def test_a_message_that_is_too_large_is_shown_with_its_size_between_the_others(
+    memory: ConversationMemory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await speak(memory, "one")
+    await speak(memory, "x" * 2000)
+    await speak(memory, "three")
+    monkeypatch.setattr(module, "DATA_BYTES", 1500)
+    report = await memory.describe("s", include_data=True)
+    assert [(each["role"], each["content"][:5]) for each in report.data] == [
+        ("user", "one"),
+        ("assistant", "one!"),
+        ("user", ""),
+        ("assistant", ""),
+        ("user", "three"),
+        ("assistant", "three"),
+    ]
+    assert all(2000 < each["omitted_bytes"] < 3000 for each in report.data[2:4])
+    assert report.metadata["truncated"]
+
+
 async def test_a_session_is_described_with_its_threads(memory: ConversationMemory) -> None:
     await speak_in_threads(memory)
     report = await memory.describe("s", include_data=True)
