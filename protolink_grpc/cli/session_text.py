@@ -55,8 +55,10 @@ def state_of(turn: Turn) -> str:
 def state_cell(turn: Turn) -> str:
     """Return the state of a turn with its reason, and whether it was rolled back."""
     state, reason = state_of(turn), turn.reason
+    if turn.rolled_back and reason.startswith(ROLLED_BACK):
+        return f"{state}, {reason}"
     if turn.rolled_back:
-        state, reason = f"{state}, {ROLLED_BACK}", "" if reason == ROLLED_BACK else reason
+        state = f"{state}, {ROLLED_BACK}"
     return f"{state}: {reason}" if reason else state
 
 

@@ -22,6 +22,9 @@ MAX_METADATA_BYTES: Final = 64 << 10
 ROLLED_BACK: Final = "rolled back"
 """The reason with which a rollback cancels turns, if the caller gives no other one."""
 
+ROLLED_BACK_BY_NEXT: Final = f"{ROLLED_BACK} by the next turn"
+"""The reason of a rollback by the policy `ROLLBACK` of a turn."""
+
 MAX_REASON_CHARS: Final = 1000
 """Maximum length of the reason of an interruption, a rollback or a resume."""
 

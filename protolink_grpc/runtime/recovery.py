@@ -6,22 +6,25 @@ import socket
 import time
 from collections import Counter
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from typing import Literal
 
 from protolink_grpc import __version__
 from protolink_grpc.errors import InvalidTransitionError, LeaseLostError, SequenceConflictError, StoreError
 from protolink_grpc.logs import get_logger
-from protolink_grpc.models.events import Worker
+from protolink_grpc.models.events import CancelRequested, Worker
 from protolink_grpc.models.fold import TaskFold
 from protolink_grpc.models.ids import new_uuid
 from protolink_grpc.models.lifecycle import TaskState
+from protolink_grpc.models.session import ROLLED_BACK, ThreadRolledBack
 from protolink_grpc.runtime.admission import Admission
 from protolink_grpc.runtime.facts import canceled_status, lost_status
 from protolink_grpc.runtime.log import LiveTask
 from protolink_grpc.runtime.run import Run
 from protolink_grpc.runtime.tasks import Tasks
 from protolink_grpc.storage.port import TaskHead
+from protolink_grpc.storage.session_queries import find_rollback
+from protolink_grpc.storage.session_rows import owner_of
 
 log = get_logger(__name__)
 
@@ -179,6 +182,9 @@ class OrphanRecovery:
         if live.epoch != head.epoch or head.task_id in self._tasks.runs:
             raise LeaseLostError("another worker runs this task", task_id=head.task_id)
         fold, cancellation = live.fold, live.fold.cancel_requested
+        if cancellation is None and (rollback := await self._find_rollback(fold)) is not None:
+            # The process that rolled the turn back ended before it canceled it.
+            cancellation = CancelRequested(rollback.reason or ROLLED_BACK)
         if cancellation is not None:
             await live.record([canceled_status(fold.state, cancellation)], claim=True)
         elif not (self._resumes(fold) or fold.state is TaskState.SUBMITTED or fold.suspended or fold.rests_in_pause):
@@ -199,6 +205,15 @@ class OrphanRecovery:
             log.info("task %s: its process died, a new run continues it", head.task_id)
             self._admission.resume(live, "recovered")
         return None
+
+    async def _find_rollback(self, fold: TaskFold) -> ThreadRolledBack | None:
+        """Return the rollback that took the turn of a task out of its conversation, or None."""
+        if fold.session_id == fold.task_id:
+            return None
+        owner = owner_of(fold.agent_name, fold.principal)
+        return await self._tasks.store.view(
+            partial(find_rollback, owner=owner, session_id=fold.session_id, task_id=fold.task_id)
+        )
 
     async def _try_one(self, suspects: list[LiveTask]) -> None:
         """Resume the first suspect unless another one is running; the others wait for a later call of `recover`."""

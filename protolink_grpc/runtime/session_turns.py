@@ -31,6 +31,9 @@ from protolink_grpc.models.message import Message
 from protolink_grpc.models.session import (
     DEFAULT_THREAD,
     MAX_REASON_CHARS,
+    ROLLED_BACK,
+    ROLLED_BACK_BY_NEXT,
+    ThreadRolledBack,
     Turn,
     TurnState,
     WhenBusy,
@@ -70,11 +73,18 @@ _CHANGED = (
 
 @dataclass(frozen=True, slots=True)
 class _ThreadView:
-    """A thread before a submission: the turn that already has its id, the active turns, and the turn that waits for input."""
+    """A thread before a submission.
+
+    Args:
+        known: The turn that already has the id of the submission.
+        waiting: The turn that waits for input.
+        rollback: The rollback that took `waiting` out of the conversation.
+    """
 
     known: Turn | None
     active: tuple[Turn, ...]
     waiting: Turn | None
+    rollback: ThreadRolledBack | None = None
 
 
 _IDLE = _ThreadView(None, (), None)
@@ -135,7 +145,8 @@ class SessionTurns:
         if when_busy not in _INTERRUPTING or turn.state is not TurnState.QUEUED:
             return turn
         # Also for a known turn: an earlier call may have ended between its two steps.
-        await self._interrupt_before(principal, session_id, turn.turn_id)
+        reason = ROLLED_BACK_BY_NEXT if when_busy is WhenBusy.ROLLBACK else "interrupted by the next turn"
+        await self._interrupt_before(principal, session_id, turn.turn_id, reason)
         return await self.turn(principal, session_id, turn.turn_id)
 
     async def _accept_turn(self, submission: Submission, principal: str, session_id: str, opening: Opening) -> Turn:
@@ -163,6 +174,10 @@ class SessionTurns:
             view = await self._view_thread(principal, session_id, opening)
             if view.known is not None:
                 return view.known
+            if view.waiting is not None and view.rollback is not None:
+                # The process that rolled it back ended before it canceled the task. The turn must not answer its question.
+                await self._cancel_turn(view.waiting, principal, view.rollback.reason or ROLLED_BACK)
+                view = replace(view, waiting=None)
             if view.active and when_busy is WhenBusy.REJECT:
                 raise rows.thread_busy_error(thread_id, view.active[0].turn_id, when_busy)
         raise SequenceConflictError(f"thread {thread_id} keeps changing; try again later", thread_id=thread_id)
@@ -251,10 +266,12 @@ class SessionTurns:
                 return _IDLE
             queries.require_thread(records, head, opening.thread_id)
             known = queries.find_submitted(records, head, opening.turn_id) if opening.turn_id else None
+            waiting, owner = queries.waiting_turn(records, head, opening.thread_id), self._owner(principal)
             return _ThreadView(
                 None if known is None else rows.turn_of(known),
                 tuple(queries.active_turns(records, head, opening.thread_id)),
-                queries.waiting_turn(records, head, opening.thread_id),
+                waiting,
+                None if waiting is None else queries.find_rollback(records, owner, session_id, waiting.task_id),
             )
 
         return await self._store.view(query)
@@ -346,7 +363,7 @@ class SessionTurns:
             else:
                 return
 
-    async def _interrupt_before(self, principal: str, session_id: str, turn_id: str) -> None:
+    async def _interrupt_before(self, principal: str, session_id: str, turn_id: str, reason: str) -> None:
         """Cancel the active turns that were submitted before a queued turn, which is the first one in its queue."""
 
         def query(records: Records) -> list[Turn]:
@@ -357,7 +374,7 @@ class SessionTurns:
             found = queries.active_turns(records, head, queued.thread_id)
             return [each for each in found if each.position < queued.position]
 
-        await self._interrupt(await self._store.view(query), principal, "interrupted by the next turn")
+        await self._interrupt(await self._store.view(query), principal, reason)
 
     async def promote(self, principal: str, session_id: str, turn_id: str) -> Turn:
         """Put a queued turn at the front of its thread's queue.

@@ -14,6 +14,7 @@ from protolink_grpc.models.json_value import to_json
 from protolink_grpc.models.lifecycle import INTERRUPTED, TaskState
 from protolink_grpc.models.session import (
     DEFAULT_THREAD,
+    ROLLED_BACK_BY_NEXT,
     SessionCreated,
     SessionPayload,
     SessionUpdated,
@@ -423,7 +424,7 @@ class SessionLog:
         is_first = queued and opening.first
         if queued and opening.rolls_back:
             oldest = min(self._in_state(thread_id, TurnState.ACTIVE), key=lambda each: each.position)
-            self._roll_back(thread_id, oldest.turn_id, oldest.position, "rolled back by the next turn")
+            self._roll_back(thread_id, oldest.turn_id, oldest.position, ROLLED_BACK_BY_NEXT)
         position = self._add(
             TurnSubmitted(turn_id, thread_id, task_id, after_sequence, queued, opening.when_busy, is_first)
         )

@@ -6,7 +6,15 @@ from typing import Final
 
 from protolink_grpc.errors import TurnNotFoundError
 from protolink_grpc.models.json_value import from_json
-from protolink_grpc.models.session import DEFAULT_THREAD, Session, Thread, Turn, TurnState, conversation_id
+from protolink_grpc.models.session import (
+    DEFAULT_THREAD,
+    Session,
+    Thread,
+    ThreadRolledBack,
+    Turn,
+    TurnState,
+    conversation_id,
+)
 from protolink_grpc.storage.records import Records
 from protolink_grpc.storage.session_rows import (
     ENDED_TURNS,
@@ -27,6 +35,7 @@ from protolink_grpc.storage.session_rows import (
     thread_of,
     turn_of,
 )
+from protolink_grpc.wire.sessions import events_from_frames
 
 LAST_POSITION: Final = (1 << 63) - 1
 
@@ -186,6 +195,27 @@ def mark_rolled_back(records: Records, head: SessionHead, turns: list[Turn]) -> 
         else turn
         for turn in turns
     ]
+
+
+def find_rollback(records: Records, owner: str, session_id: str, task_id: str) -> ThreadRolledBack | None:
+    """Return the first rollback that took the open turn of a task out of the conversation of its thread, or None."""
+    head = records.get(HEADS, owner, session_id)
+    row = None if head is None or not head.branched else records.get(OPEN_TURNS, head.number, task_id)
+    if head is None or row is None:
+        return None
+    for each in records.select(ROLLBACKS, {"session": head.number, "thread_id": row.thread_id}):
+        if each.first <= row.position < each.until and row.turn_id not in _kept(each):
+            return _read_rollback(records, head, each, row.turn_id)
+    return None
+
+
+def _read_rollback(records: Records, head: SessionHead, rollback: Rollback, turn_id: str) -> ThreadRolledBack:
+    """Return the event of a rollback. Its reason is empty if the store has dropped the event."""
+    for entry in read_entries(records, head.number, rollback.until - 1, 1):
+        for event in events_from_frames(entry.lead + entry.tail):
+            if event.position == rollback.until and isinstance(event.payload, ThreadRolledBack):
+                return event.payload
+    return ThreadRolledBack(rollback.thread_id, turn_id)
 
 
 def _kept(rollback: Rollback) -> frozenset[str]:

@@ -13,6 +13,7 @@ from protolink_grpc import SQLiteStore, Task, TaskState
 from protolink_grpc.models.session import TurnSubmitted
 from protolink_grpc.runtime.run import Run
 from protolink_grpc.runtime.service import TaskService
+from protolink_grpc.runtime.submission import Submission
 from protolink_grpc.wire.sessions import items_from_pb
 
 COUNT = 40
@@ -76,6 +77,83 @@ async def test_the_turns_of_two_processes_run_one_after_the_other_and_each_once(
     assert [item.position for item in items] == list(range(1, session.position + 1))
     changes = [event.payload for event in (item.event for item in items) if not hasattr(event, "task_id")]
     assert sum(isinstance(each, TurnSubmitted) for each in changes) == 2 * COUNT
+    await service.stop()
+
+
+ROLLING_BACK = """
+    import asyncio, sys
+    from protolink_grpc import Message, SQLiteStore, Task
+    from protolink_grpc.runtime.submission import Submission
+    from protolink_grpc.runtime.service import TaskService
+
+    works, asks = asyncio.Event(), asyncio.Event()
+
+    async def handle(task, run):
+        if task.messages[-1].text == "ask":
+            return task.require_input(Message.agent("which?"))
+        works.set()
+        await asyncio.Event().wait()
+
+    async def main():
+        service = TaskService("desk", SQLiteStore(sys.argv[1]), handle, recovery="resume")
+        await service.start()
+
+        async def submit(text, thread_id="default"):
+            submission = Submission.of(Task.create(text))
+            return await service.sessions.submit(submission, "ann", "s", thread_id=thread_id, turn_id=text)
+
+        async def die(*_):
+            print("rolled back", flush=True)
+            await asyncio.Event().wait()
+
+        await service.sessions.start_thread("ann", "s", "side")
+        await submit("works")
+        await submit("waits")
+        asked = await submit("ask", "side")
+        await works.wait()
+        while (await service.head(asked.task_id, "ann")).state != "input-required":
+            await asyncio.sleep(0)
+        service.sessions._interrupt = die
+        roll_back = service.sessions.roll_back
+        await asyncio.gather(*(roll_back("ann", "s", each, reason=f"not {each}") for each in ("works", "ask")))
+
+    asyncio.run(main())
+"""
+
+
+async def test_turns_that_were_rolled_back_are_canceled_by_the_next_process(
+    tmp_path: Path, launch: Callable[..., Awaitable[Any]]
+) -> None:
+    path = tmp_path / "tasks.db"
+    program = await launch(ROLLING_BACK, path)
+    async with asyncio.timeout(60):
+        assert [await program.line() for _ in range(2)] == ["rolled back"] * 2
+    await program.kill()
+    began = list[str]()
+
+    async def handle(task: Task, run: Run) -> Task:
+        began.append(task.messages[-1].text)
+        return task.complete("done")
+
+    service = TaskService("desk", SQLiteStore(path), handle, recovery="resume")
+    await service.start()
+
+    async def end(turn_id: str) -> None:
+        async with asyncio.timeout(20), aclosing(service.sessions.stream("ann", "s", turn_id)) as batches:
+            async for _ in batches:
+                pass
+
+    await end("waits")
+    submission = Submission.of(Task.create("next"))
+    following = await service.sessions.submit(submission, "ann", "s", thread_id="side", turn_id="next")
+    await end("next")
+    assert began == ["waits", "next"]
+    _, turns, _ = await service.sessions.get("ann", "s")
+    by_id = {turn.turn_id: turn for turn in turns}
+    assert (by_id["works"].result, by_id["works"].reason) == (TaskState.CANCELED, "not works")
+    assert following.task_id != by_id["ask"].task_id
+    question = await service.get(by_id["ask"].task_id, "ann")
+    assert (question.state, question.cancel_reason) == (TaskState.CANCELED, "not ask")
     await service.stop()
 
 
