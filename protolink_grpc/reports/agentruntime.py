@@ -4,7 +4,7 @@ This module has the envelope, and the facts of sessions, threads, turns and queu
 tasks. Nothing is stored: the same log always gives the same records.
 """
 
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import chain
@@ -76,6 +76,10 @@ class AgentRuntimeView:
     def of_session(self, item: SessionItem) -> Iterator[Record]:
         """Convert the next event of a session's stream."""
         yield from _number(item.position, self._of_item(item))
+
+    def skip(self, item: SessionItem) -> None:
+        """Take the next event of a session's stream into account without building its records."""
+        deque(self._of_item(item), maxlen=0)
 
     def _of_item(self, item: SessionItem) -> Iterator[tuple[_Source, str, Record]]:
         event = item.event

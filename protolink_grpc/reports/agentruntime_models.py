@@ -1,6 +1,6 @@
 """Converts the prompts, the model calls and the budget of a task to Agent Runtime events."""
 
-from typing import Final
+from typing import Any, Final
 
 from protolink_grpc.models import events as ev
 from protolink_grpc.models.action import OmittedContext
@@ -165,8 +165,15 @@ def _limit_of(call: ev.LlmCallFailed) -> Record:
         "retryAfterS": _amount(call.failure.retry_delay_s),
     }
     details = call.failure.details
-    limits = details.get("limits") if isinstance(details, dict) else None
+    found = details.get("limits") if isinstance(details, dict) else None
+    limits = [_limit(each) for each in found if isinstance(each, dict)] if isinstance(found, list) else []
     return payload | ({"limits": limits} if limits else {})
+
+
+def _limit(reported: dict[str, Any]) -> Record:
+    """Return one limit; see `errors.ReportedRateLimit`."""
+    names = {"unit": "unit", "limit": "limit", "remaining": "remaining", "reset_s": "resetS"}
+    return {name: UNKNOWN if reported.get(key) in (None, "") else reported[key] for key, name in names.items()}
 
 
 def map_budget(_: TaskRecords, event: RunEvent, reported: ev.BudgetReported) -> Mapped:

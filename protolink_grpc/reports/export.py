@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-from collections import deque
 from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Sequence
 from contextlib import aclosing
 from typing import Any, TypeVar
@@ -97,11 +96,10 @@ class SessionExport:
     def records(self, items: Iterable[SessionItem]) -> Iterator[Record]:
         """Return the records of the next events of the session's stream."""
         for item in items:
-            records = self._view.of_session(item)
             if self._is_before(item):
-                deque(records, maxlen=0)
+                self._view.skip(item)
                 continue
-            for record in records:
+            for record in self._view.of_session(item):
                 if record["sequence"] > self._after:
                     yield _prepare(record, self._redaction)
 
@@ -127,7 +125,7 @@ class SessionExport:
         for item in items:
             if item.position >= end:
                 return True
-            deque(self._view.of_session(item), maxlen=0)
+            self._view.skip(item)
         return False
 
 

@@ -763,7 +763,7 @@ def test_a_model_call_that_was_not_routed_has_no_decision_about_it() -> None:
 
 
 def test_a_limit_of_the_provider_is_hit_by_a_call_that_fails_because_of_it() -> None:
-    limits = [{"unit": "requests", "limit": 60, "remaining": 0, "reset_s": 12.0}]
+    limits = [{"unit": "requests", "limit": 60, "remaining": 0, "reset_s": 12.0}, {"unit": "tokens", "limit": None}]
     limited = Failure("MODEL_RATE_LIMITED", "slow down", FailureCategory.LIMIT, True, 12.5, details={"limits": limits})
     records = exported(
         submitted(),
@@ -776,7 +776,11 @@ def test_a_limit_of_the_provider_is_hit_by_a_call_that_fails_because_of_it() -> 
     )
     assert violations_of(records) == []
     told, silent = (each["payload"] for each in of_type(records, "rate_limit.hit"))
-    assert told == {"source": "provider", "provider": "p", "model": "m", "retryAfterS": 12.5, "limits": limits}
+    assert told.pop("limits") == [
+        {"unit": "requests", "limit": 60, "remaining": 0, "resetS": 12.0},
+        {"unit": "tokens", "limit": "unknown", "remaining": "unknown", "resetS": "unknown"},
+    ]
+    assert told == {"source": "provider", "provider": "p", "model": "m", "retryAfterS": 12.5}
     assert silent["retryAfterS"] == "unknown"
     assert of_type(records, "model.failed")[0]["payload"]["failureCategory"] == "limit"
 
