@@ -16,6 +16,7 @@ from protolink_grpc.net.trace_context import span_id_of
 from protolink_grpc.reports.agentruntime_state import (
     MAX_CLOSED,
     POLICIES,
+    UNAVAILABLE,
     UNKNOWN,
     Call,
     Mapped,
@@ -75,11 +76,17 @@ def map_policy(task: TaskRecords, event: RunEvent, evaluated: ev.ActionPolicyEva
         "policy": decision.policy_name,
         "capabilities": list(decision.matched_capabilities),
         "sources": list(decision.sources),
-        "scope": "call",
     } | ({"ruleRefs": [decision.rule]} if decision.rule else {})
+    payload |= _impact_of(task, call)
     yield "permission.evaluated", _ids_of(event, event.action_id, call) | {"payload": payload}
     if call is not None and not call.is_shown:
         yield _show(event, call, {"policy": POLICIES.get(decision.effect, str(decision.effect))})
+
+
+def _impact_of(task: TaskRecords, call: Call | None) -> Record:
+    """Return the scope of a decision, and whether it is about a destructive tool, as far as the prompt has its tools."""
+    is_destructive = call is not None and call.name in task.destructive
+    return {"scope": "call"} | ({"destructive": True, "rollbackAdvice": UNAVAILABLE} if is_destructive else {})
 
 
 def _show(event: RunEvent, call: Call, more: Record) -> tuple[str, Record]:
@@ -172,6 +179,7 @@ def _begin_again(task: TaskRecords, event: RunEvent, started: ev.ActionStarted) 
         "decisionSource": source,
         "decisionReason": "an earlier run has begun the same action",
     }
+    payload |= _impact_of(task, again)
     ids = _ids_of(event, event.action_id, again)
     shown = _show(event, again, {"policy": "allowed"})
     return again, iter((("permission.evaluated", ids | {"payload": payload}), shown))

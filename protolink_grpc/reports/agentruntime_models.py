@@ -32,6 +32,7 @@ RATE_LIMITED: Final = "MODEL_RATE_LIMITED"
 def map_prepared(task: TaskRecords, event: RunEvent, prepared: ev.ContextPrepared) -> Mapped:
     if prepared.offered is not None:
         task.offered = event.event_id
+        task.destructive = frozenset(each.name for each in prepared.offered.tools if each.destructive)
         tools = [_tool_of(each) for each in prepared.offered.tools]
         yield "tool.catalog.resolved", {"payload": {"tools": tools, "toolCount": len(tools)}}
     payload: Record = {"manifest": prepared.manifest.to_dict(), "step": prepared.step}

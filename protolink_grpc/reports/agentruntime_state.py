@@ -88,6 +88,8 @@ class TaskRecords:
     failure: Failure | None = None
     runtime_id: str = ""
     offered: str = ""
+    destructive: frozenset[str] = frozenset()
+    """The offered tools that are destructive, also those of an earlier run."""
     omitted: str = ""
     blockers: set[str] = field(default_factory=set)
     calls: dict[str, Call] = field(default_factory=dict)

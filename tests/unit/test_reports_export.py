@@ -703,6 +703,25 @@ LOOK = OfferedTool("look", "local", read_only=True, effect=PolicyEffect.ALLOW)
 BURN = OfferedTool("burn", "agent:fire", destructive=True)
 
 
+def test_a_decision_about_a_destructive_tool_names_it_as_that() -> None:
+    action = RunAction("tool.call", "burn", {"arguments": {}}, action_id="a1")
+    records = exported(
+        submitted(),
+        begun(),
+        ev.ContextPrepared(ContextManifest(), 1, OfferedTools((LOOK, BURN))),
+        ev.ActionRequested(action),
+        ev.ActionPolicyEvaluated(PolicyDecision(PolicyEffect.ALLOW)),
+        ev.ActionStarted("tool.call", "burn", {}),
+        ev.ActionEnded("tool.call", "burn", "ashes"),
+        ev.TaskStatusChanged(WORKING, COMPLETED),
+        whole=True,
+    )
+    (decision,) = of_type(records, "permission.evaluated")
+    found = {name: decision["payload"].get(name) for name in ("destructive", "scope", "rollbackAdvice")}
+    assert found == {"destructive": True, "scope": "call", "rollbackAdvice": "unavailable"}
+    assert violations_of(records) == []
+
+
 def test_a_prompt_has_its_tools_and_omissions_or_refers_to_the_event_that_has_them() -> None:
     left_out = OmittedItems((OmittedContext("message", "m1", "context_window", 40),), 1)
     manifest = ContextManifest()
