@@ -121,11 +121,11 @@ class LocalTasks:
         return await self._change(task_id, lambda control: control.fail(task_id, self._principal, copy), timeout_s)
 
     async def link(self, task_id: str, link: TaskLink, timeout_s: float | None) -> TaskSnapshot:
-        return await self._change(task_id, lambda control: control.link(task_id, self._principal, link), timeout_s)
+        return await self._change(task_id, lambda control: control.links.add(task_id, self._principal, link), timeout_s)
 
     async def unlink(self, task_id: str, link: TaskLink, timeout_s: float | None) -> TaskSnapshot:
         return await self._change(
-            task_id, lambda control: control.unlink(task_id, self._principal, link.kind, link.target), timeout_s
+            task_id, lambda control: control.links.remove(task_id, self._principal, link.kind, link.target), timeout_s
         )
 
     async def get(self, task_id: str, timeout_s: float | None) -> TaskSnapshot:

@@ -18,6 +18,7 @@ WORDS = {
         "principal",
         "lease",
         "worker",
+        "installation",
         "epoch",
     ),
     *("action", "gate", "policy", "approval", "delta", "watch", "budget", "journal", "frame"),

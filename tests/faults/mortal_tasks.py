@@ -51,13 +51,13 @@ class Desk:
         for task_id, *blockers in (("first",), ("second", "first"), ("third", "first", "second"), ("loose", "third")):
             await self.create(task_id, *blockers)
         await control.start("loose", "ann")
-        await control.unlink("loose", "ann", LinkKind.BLOCKED_BY, "third")
+        await control.links.remove("loose", "ann", LinkKind.BLOCKED_BY, "third")
         await self.end("loose")
         await control.start("third", "ann")
         await control.start("second", "ann")
         await control.start("first", "ann", external=True)
         if (await self.service.head("first", "ann")).state not in TERMINAL:
-            await control.link("first", "ann", TaskLink(LinkKind.EVIDENCE, "photo"))
+            await control.links.add("first", "ann", TaskLink(LinkKind.EVIDENCE, "photo"))
             await control.report_progress("first", "ann", TaskProgress(50), "half")
             await control.update("first", "ann", metadata={"color": "blue"})
         await control.complete("first", "ann", [Message.agent("painted")])

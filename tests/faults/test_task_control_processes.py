@@ -68,7 +68,7 @@ async def test_what_the_owner_says_reaches_a_task_that_another_process_runs(desk
     task_id = await there.hold()
     await here.control.report_progress(task_id, "ann", TaskProgress(50, "half"))
     await here.control.update(task_id, "ann", description=TaskDescription("Long"), metadata={"a": 1})
-    seen = await here.control.link(task_id, "ann", TaskLink(LinkKind.EVIDENCE, "photo"))
+    seen = await here.control.links.add(task_id, "ann", TaskLink(LinkKind.EVIDENCE, "photo"))
     assert (seen.status, seen.metadata) == (TaskStatus.RUNNING, {"a": 1})
     with pytest.raises(TaskAlreadyRunningError):
         await here.control.complete(task_id, "ann")
@@ -102,8 +102,8 @@ async def test_two_processes_do_not_close_a_cycle(desks: tuple[Desk, Desk]) -> N
     here, there = desks
     one, two = await here.draft("one"), await there.draft("two")
     outcomes = await asyncio.gather(
-        here.control.link(one, "ann", TaskLink(LinkKind.BLOCKED_BY, two)),
-        there.control.link(two, "ann", TaskLink(LinkKind.BLOCKED_BY, one)),
+        here.control.links.add(one, "ann", TaskLink(LinkKind.BLOCKED_BY, two)),
+        there.control.links.add(two, "ann", TaskLink(LinkKind.BLOCKED_BY, one)),
         return_exceptions=True,
     )
     assert sum(isinstance(each, LinkCycleError) for each in outcomes) == 1

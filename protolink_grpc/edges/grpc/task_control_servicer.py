@@ -94,13 +94,13 @@ class TaskControlServicer(task_control_service_pb2_grpc.TaskControlServiceServic
 
     async def LinkTasks(self, request: pb.LinkTasksRequest, context: Context) -> pb.LinkTasksResponse:
         task_id = convert.require_id(request.task_id, "task_id")
-        snapshot = await self._control.link(task_id, caller(), LINK.from_pb(request.link, "link"))
+        snapshot = await self._control.links.add(task_id, caller(), LINK.from_pb(request.link, "link"))
         return pb.LinkTasksResponse(snapshot=TASK_SNAPSHOT.to_pb(snapshot))
 
     async def UnlinkTasks(self, request: pb.UnlinkTasksRequest, context: Context) -> pb.UnlinkTasksResponse:
         link = LINK.from_pb(request.link, "link")
         task_id = convert.require_id(request.task_id, "task_id")
-        snapshot = await self._control.unlink(task_id, caller(), link.kind, link.target)
+        snapshot = await self._control.links.remove(task_id, caller(), link.kind, link.target)
         return pb.UnlinkTasksResponse(snapshot=TASK_SNAPSHOT.to_pb(snapshot))
 
     async def GetTaskSnapshot(self, request: pb.GetTaskSnapshotRequest, context: Context) -> pb.GetTaskSnapshotResponse:
