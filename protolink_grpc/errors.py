@@ -72,6 +72,7 @@ No network or disk access lives here; `wire.status` converts these exceptions to
     └── InternalError                          a fault of the server; carries only an incident id
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, ClassVar
@@ -422,10 +423,42 @@ class ModelUnavailableError(ModelError):
     reason = "MODEL_UNAVAILABLE"
 
 
+@dataclass(frozen=True, slots=True)
+class ReportedRateLimit:
+    """One rate limit of a model provider, as it has reported it. None means not reported.
+
+    Args:
+        unit: `requests`, `tokens`, `input_tokens`, `output_tokens`, or another name of the provider; empty if it is not stated.
+        limit: Number of units that are allowed in the provider's period.
+        remaining: Number of units that are left in the period.
+        reset_s: Seconds until the whole limit is available again, counted from the response.
+    """
+
+    unit: str = ""
+    limit: int | None = None
+    remaining: int | None = None
+    reset_s: float | None = None
+
+
 class ModelRateLimitedError(ModelUnavailableError):
-    """The provider limits the rate of requests or tokens; a retry after `retry_after_s` may succeed."""
+    """The provider limits the rate of requests or tokens; a retry after `retry_after_s` may succeed.
+
+    Args:
+        limits: The limits that the provider has reported.
+    """
 
     reason = "MODEL_RATE_LIMITED"
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        retry_after_s: float | None = None,
+        limits: Sequence[ReportedRateLimit] = (),
+        **metadata: str,
+    ) -> None:
+        super().__init__(message, retry_after_s=retry_after_s, **metadata)
+        self.limits = tuple(limits)
 
 
 class ModelTimeoutError(ModelError, TimeoutError):

@@ -131,8 +131,8 @@ class LanguageModel(Protocol):
         Closing the iterator cancels the call.
 
         Raises:
-            ModelUnavailableError: The provider is overloaded, rate limited or unreachable. Retry after `retry_after_s`, if it is
-                set.
+            ModelRateLimitedError: The provider limits the rate of requests. Retry after `retry_after_s`, if it is set.
+            ModelUnavailableError: The provider is overloaded or unreachable. Retry as above.
             ModelTimeoutError: `timeout_s` has passed.
             ContentTypeNotSupportedError: The model does not take a file of the last message of the user.
             ModelError: The provider refused: an invalid key, an unknown model, an invalid prompt.

@@ -18,12 +18,14 @@ from pydantic_ai import exceptions
 from protolink_grpc.errors import (
     ContextLimitError,
     ModelError,
+    ModelRateLimitedError,
     ModelTimeoutError,
     ModelUnavailableError,
     ProtolinkError,
 )
 from protolink_grpc.llms.input_media import media_error
 from protolink_grpc.llms.providers import Provider
+from protolink_grpc.llms.rate_limits import read_rate_limits
 from protolink_grpc.models.media import Media
 from protolink_grpc.models.redaction import DEFAULT_REDACTION_POLICY
 
@@ -147,8 +149,8 @@ _ROWS = (
         "check its plan and billing, or use another account's key",
     ),
     _Row(
-        (exceptions.ModelRateLimitError,),
-        ModelUnavailableError,
+        (exceptions.ModelRateLimitedError,),
+        ModelRateLimitedError,
         "{provider} at {server} limits the rate of requests",
         "wait, or send fewer requests at the same time",
     ),
@@ -190,8 +192,8 @@ _UNREADABLE = _Row(
 
 
 def to_model_error(error: Exception, at: Endpoint, media: Sequence[Media] = ()) -> ProtolinkError:
-    """Convert an error of a call to ModelUnavailableError, ModelTimeoutError, ContextLimitError, ContentTypeNotSupportedError or
-    ModelError.
+    """Convert an error of a call to ModelUnavailableError, ModelRateLimitedError, ModelTimeoutError, ContextLimitError,
+    ContentTypeNotSupportedError or ModelError.
 
     Args:
         media: The files of the request.
@@ -219,7 +221,10 @@ def to_model_error(error: Exception, at: Endpoint, media: Sequence[Media] = ()) 
     advice = row.advice.format(**names)
     if retry_after_s and advice:
         advice = f"it asks to wait {retry_after_s:g} s; {advice}"
-    return row.ours(f"{text}; {advice}" if advice else text, retry_after_s=retry_after_s, **metadata)
+    failed = row.ours(f"{text}; {advice}" if advice else text, retry_after_s=retry_after_s, **metadata)
+    if isinstance(failed, ModelRateLimitedError):
+        failed.limits = read_rate_limits(getattr(error, "headers", None), getattr(error, "body", None))
+    return failed
 
 
 def _row_names(at: Endpoint) -> dict[str, str]:

@@ -1,10 +1,17 @@
 """The reason of a failure, in one format for tasks, actions, model calls and parts."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Final, Self
 
-from protolink_grpc.errors import RULES, ProtolinkError, ToolFailedError, error_text, escape_surrogates
+from protolink_grpc.errors import (
+    RULES,
+    ModelRateLimitedError,
+    ProtolinkError,
+    ToolFailedError,
+    error_text,
+    escape_surrogates,
+)
 from protolink_grpc.models.json_form import JsonForm, read_fields
 from protolink_grpc.models.json_value import plain
 from protolink_grpc.models.open_enum import OpenEnum
@@ -150,7 +157,7 @@ class Failure(JsonForm):
             is_retryable(reason),
             error.retry_after_s,
             error.origin or error.metadata.get("tool", "") or origin,
-            {key: escape_surrogates(str(value)) for key, value in error.metadata.items()} or None,
+            _details_of(error),
             cause,
         ).bounded()
 
@@ -242,6 +249,14 @@ class Failure(JsonForm):
 
 
 _NAMES: Final = frozenset(each.value for each in FailureCategory)
+
+
+def _details_of(error: ProtolinkError) -> dict[str, Any] | None:
+    """Return the metadata of an error, and with `limits` the rate limits that a model provider has reported."""
+    found: dict[str, Any] = {key: escape_surrogates(str(value)) for key, value in error.metadata.items()}
+    if isinstance(error, ModelRateLimitedError) and error.limits:
+        found["limits"] = [asdict(each) for each in error.limits]
+    return found or None
 
 
 def _is_filled(value: Any) -> bool:

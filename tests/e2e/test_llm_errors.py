@@ -10,7 +10,7 @@ from cli_world import plgrpc
 from llm_servers import CUT, STALL, Answer, error, openai_text, serving
 
 from protolink_grpc import Agent, AgentCard, AgentClient, Message, Task, TaskState
-from protolink_grpc.errors import ModelError, ModelTimeoutError, ModelUnavailableError
+from protolink_grpc.errors import ModelError, ModelRateLimitedError, ModelTimeoutError, ModelUnavailableError
 from protolink_grpc.llms import LLM
 from protolink_grpc.llms.factory import create_llm
 from protolink_grpc.llms.port import ModelRequest
@@ -81,7 +81,7 @@ CASES: dict[str, tuple[Callable[[], Answer], type[ModelError], float | None, tup
     "no money": (lambda: refusal(402, "pay"), ModelError, None, ("quota", "(HTTP 402: pay)", "plan and billing")),
     "rate limit": (
         lambda: refusal(429, "slow down", Retry_After="7"),
-        ModelUnavailableError,
+        ModelRateLimitedError,
         7.0,
         ("limits the rate of requests (HTTP 429: slow down)", "it asks to wait 7 s"),
     ),

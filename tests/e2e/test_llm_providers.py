@@ -26,8 +26,15 @@ from llm_servers import (
     sse,
 )
 
-from protolink_grpc import Agent, AgentCard, AgentClient, StopAt, Task, TaskState
-from protolink_grpc.errors import ContextLimitError, ModelError, ModelTimeoutError, ModelUnavailableError
+from protolink_grpc import Agent, AgentCard, AgentClient, StopAt, Task, TaskState, TaskStatus
+from protolink_grpc.errors import (
+    ContextLimitError,
+    ModelError,
+    ModelRateLimitedError,
+    ModelTimeoutError,
+    ModelUnavailableError,
+    ReportedRateLimit,
+)
 from protolink_grpc.llms.factory import create_llm
 from protolink_grpc.llms.loop_host import InferSettings
 from protolink_grpc.llms.port import (
@@ -366,8 +373,8 @@ FAILURES = [
     ("openai", openai_error(400, "bad tool schema"), ModelError, None),
     ("openai", openai_error(404, "no such model", "model_not_found"), ModelError, None),
     ("openai", openai_error(422, "no"), ModelError, None),
-    ("openai", openai_error(429, "slow down", "rate_limit_exceeded", retry_after="7"), ModelUnavailableError, 7.0),
-    ("openai", openai_error(429, "slow down", retry_after_ms="1500"), ModelUnavailableError, 1.5),
+    ("openai", openai_error(429, "slow down", "rate_limit_exceeded", retry_after="7"), ModelRateLimitedError, 7.0),
+    ("openai", openai_error(429, "slow down", retry_after_ms="1500"), ModelRateLimitedError, 1.5),
     ("openai", openai_error(429, "pay first", "insufficient_quota"), ModelError, None),
     ("openai", openai_error(400, TOO_LONG, "context_length_exceeded"), ContextLimitError, None),
     ("vllm", openai_error(400, TOO_LONG), ContextLimitError, None),
@@ -377,7 +384,7 @@ FAILURES = [
     ("openai", Answer(["<html>Bad gateway</html>"], 502, "text/html"), ModelUnavailableError, None),
     ("openai", Answer([], 307, headers={"Location": "http://127.0.0.1:1/elsewhere"}), ModelError, None),
     ("anthropic", anthropic_refusal(401, "authentication_error", f"invalid key {KEY}"), ModelError, None),
-    ("anthropic", anthropic_refusal(429, "rate_limit_error", "slow", retry_after="3"), ModelUnavailableError, 3.0),
+    ("anthropic", anthropic_refusal(429, "rate_limit_error", "slow", retry_after="3"), ModelRateLimitedError, 3.0),
     ("anthropic", anthropic_refusal(529, "overloaded_error", "Overloaded"), ModelUnavailableError, None),
     (
         "anthropic",
@@ -386,7 +393,7 @@ FAILURES = [
         None,
     ),
     ("gemini", gemini_refusal(400, "INVALID_ARGUMENT", f"API key not valid: {KEY}", BAD_KEY), ModelError, None),
-    ("gemini", gemini_refusal(429, "RESOURCE_EXHAUSTED", "slow", RETRY_INFO), ModelUnavailableError, 14.0),
+    ("gemini", gemini_refusal(429, "RESOURCE_EXHAUSTED", "slow", RETRY_INFO), ModelRateLimitedError, 14.0),
     ("gemini", gemini_refusal(503, "UNAVAILABLE", "The model is overloaded."), ModelUnavailableError, None),
 ]
 
@@ -407,6 +414,58 @@ async def test_a_refusal_is_one_of_our_errors_after_one_attempt_and_never_says_t
     assert KEY not in str(failed) + repr(failed.metadata)
     # Nothing hangs on to the request, whose headers hold the key.
     assert failed.__cause__ is failed.__context__ is None
+
+
+QUOTA = {
+    "@type": "type.googleapis.com/google.rpc.QuotaFailure",
+    "violations": [
+        {"quotaMetric": "generativelanguage.googleapis.com/generate_content_free_tier_requests", "quotaValue": "15"},
+        {"quotaMetric": "generativelanguage.googleapis.com/generate_content_free_tier_input_token_count"},
+    ],
+}
+LIMITED = [
+    (
+        "openai",
+        openai_error(
+            429,
+            "slow down",
+            x_ratelimit_limit_requests="60",
+            x_ratelimit_remaining_requests="0",
+            x_ratelimit_reset_requests="1m2.5s",
+            x_ratelimit_limit_tokens="150000",
+            x_ratelimit_remaining_tokens="149000",
+        ),
+        (ReportedRateLimit("requests", 60, 0, 62.5), ReportedRateLimit("tokens", 150_000, 149_000)),
+    ),
+    (
+        "anthropic",
+        anthropic_refusal(
+            429,
+            "rate_limit_error",
+            "slow",
+            anthropic_ratelimit_input_tokens_limit="40000",
+            anthropic_ratelimit_input_tokens_remaining="0",
+            anthropic_ratelimit_input_tokens_reset="2020-01-01T00:00:00Z",
+        ),
+        (ReportedRateLimit("input_tokens", 40_000, 0, 0.0),),
+    ),
+    (
+        "gemini",
+        gemini_refusal(429, "RESOURCE_EXHAUSTED", "slow", RETRY_INFO, QUOTA),
+        (ReportedRateLimit("requests", 15),),
+    ),
+    ("openai", openai_error(429, "slow down"), ()),
+]
+
+
+@pytest.mark.parametrize(("provider", "refusal", "limits"), LIMITED)
+async def test_a_rate_limit_has_the_numbers_that_the_provider_reports(
+    connect: Connect, provider: str, refusal: Answer, limits: tuple[ReportedRateLimit, ...]
+):
+    async with serving(refusal) as server:
+        with pytest.raises(ModelRateLimitedError) as caught:
+            await said(connect(server, provider))
+    assert caught.value.limits == limits
 
 
 HALF = openai_chunk({"content": "half an an"})
@@ -504,6 +563,28 @@ async def test_a_run_reports_an_unreachable_model_while_it_tries_again_and_when_
     ] * 2
     assert (task.state, task.metadata["error"]) == (TaskState.FAILED, sentence)
     assert [record.getMessage().count(sentence) for record in caplog.records if sentence in record.getMessage()] == [1]
+
+
+async def test_a_run_that_a_provider_limits_waits_for_a_resource_and_records_the_limit():
+    numbers = {"x_ratelimit_limit_requests": "60", "x_ratelimit_remaining_requests": "0"}
+    limited = openai_error(429, "slow down", "rate_limit_exceeded", retry_after="50", **numbers)
+    async with serving(limited) as server:
+        llm = create_llm("openai", "a-model", base_url=server.url, api_key=KEY)
+        async with Agent(AgentCard("clerk", "answers", "grpc://127.0.0.1:0"), llm=llm) as agent:
+            client = AgentClient(url=agent.card.url)
+            sent = await client.submit_task(None, Task.create_infer(prompt="hi"))
+            async for event in client.subscribe(sent.id):
+                if isinstance(event.payload, LlmCallFailed):
+                    failed = event.payload
+                    waiting = await client.tasks.get(sent.id)
+                    await client.cancel_task(None, sent.id)
+        await llm.aclose()
+    assert (failed.failure.reason, failed.failure.category, failed.will_retry) == ("MODEL_RATE_LIMITED", "limit", True)
+    assert failed.failure.retry_delay_s == 50.0
+    assert isinstance(failed.failure.details, dict)
+    assert failed.failure.details["limits"] == [{"unit": "requests", "limit": 60, "remaining": 0, "reset_s": None}]
+    assert KEY not in str(failed.failure.to_dict())
+    assert (waiting.status, waiting.status_reason) == (TaskStatus.WAITING_RESOURCE, failed.failure.message)
 
 
 @pytest.mark.parametrize(
