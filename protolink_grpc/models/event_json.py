@@ -62,15 +62,20 @@ def _read_payload(kind: str, value: object) -> ev.Payload | ev.TextDelta | Field
     original = reader.as_object(value)
     # ProtoLink and versions before 1.0 name the outcome of an action in the type only.
     source = {"outcome": ev.OUTCOME_TYPES[kind]} | original if kind in ev.OUTCOME_TYPES else original
-    candidates = _FAMILIES.get(_family_of(kind), {}) if exact is None else {exact: frozenset(json_fields(exact))}
+    candidates = _FAMILIES.get(_family_of(kind), {}) if exact is None else {exact: _written_names(exact)}
     for payload_type, names in candidates.items():
-        # All fields of the class must be there, so that no key of an application's payload of the same type is lost.
+        # All fields that a class always writes must be there, so that no key of an application's payload of the same type is lost.
         if names <= source.keys():
             with suppress(InvalidArgumentError):  # a log may have values that JSON does not allow: it stays unchanged
                 found: ev.Payload | ev.TextDelta = payload_type.from_dict(source)
                 return found
     copied: Fields = reader.copied(original, "")
     return copied
+
+
+def _written_names(kind: Any) -> frozenset[str]:
+    """Return the names of the fields that the JSON form of a payload always has."""
+    return frozenset(name for name, (each, _) in json_fields(kind).items() if "only_if_set" not in each.metadata)
 
 
 def _family_of(event_type: str) -> str:
@@ -97,7 +102,7 @@ _BY_TYPE: dict[str, Any] = {
 """Classes of payloads that are read only from events of their own type, because their fields are too common."""
 _FAMILIES: dict[str, dict[Any, frozenset[str]]] = {
     family: {
-        kind: frozenset(json_fields(kind))
+        kind: _written_names(kind)
         for kind in _KINDS
         if _family_of(kind.event_types[0]) == family and kind not in _BY_TYPE.values()
     }

@@ -47,6 +47,16 @@ def test_an_event_of_each_kind_survives_json(kind: type) -> None:
     assert again.to_dict() == event.to_dict()
 
 
+@pytest.mark.parametrize(
+    "payload",
+    [ev.ContextPrepared(ContextManifest()), ev.LlmCallStarted("call"), ev.LlmCallCompleted("call")],
+    ids=lambda payload: type(payload).__name__,
+)
+def test_an_event_whose_later_fields_are_unset_survives_json(payload: Any) -> None:
+    again = RunEvent.from_dict(json.loads(json.dumps(RunEvent(payload=payload, task_id="t", sequence=1).to_dict())))
+    assert again.payload == payload
+
+
 @settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(payload=st.one_of(*PAYLOADS.values()))
 def test_any_payload_of_its_own_type_survives_json(payload: Any) -> None:
