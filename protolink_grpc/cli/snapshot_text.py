@@ -168,10 +168,17 @@ def context_fields(found: ContextBoundarySnapshot) -> Fields:
         ("Event", f"#{found.prepared_sequence}"),
         ("Tokens", f"{amount(manifest.total_estimated_tokens)} ({sizes})" if sizes else "0"),
         ("Window", "" if manifest.context_window is None else amount(manifest.context_window)),
+        ("Tools", "" if found.offered is None else amount(len(found.offered.tools))),
+        ("Left out", "" if found.omitted is None else amount(found.omitted.count)),
     ]
 
 
 def context_tables(found: ContextBoundarySnapshot) -> Iterator[Table]:
+    if found.omitted is not None and found.omitted.items:
+        omitted: list[Sequence[str]] = [
+            (each.kind, each.ref, each.reason, amount(each.tokens)) for each in found.omitted.items
+        ]
+        yield "Left out", ("KIND", "ID", "REASON", "TOKENS"), omitted
     rows: list[Sequence[str]] = [
         (
             f"#{each.sequence}",

@@ -70,14 +70,19 @@ def _details(event: RunEvent) -> str:
             verdict = "approved" if decision.approved else "denied"
             by = f" by {decision.decided_by}" if decision.decided_by else ""
             found = f"{decision.request_id} {verdict}{by} {decision.reason}"
-        case ev.ContextPrepared(manifest=manifest, step=step):
+        case ev.ContextPrepared(manifest=manifest, step=step, offered=offered, omitted=omitted):
             found = f"step {step}, about {amount(manifest.total_estimated_tokens)} tokens"
-        case ev.LlmCallStarted(provider=provider, model=model, step=step, attempt=attempt):
+            found += f", {omitted.count} left out" if omitted else ""
+            found += f", tools: {', '.join(each.name for each in offered.tools)}" if offered and offered.tools else ""
+        case ev.LlmCallStarted(provider=provider, model=model, step=step, attempt=attempt) as call:
             found = f"step {step}, {provider} {model}" + (f", attempt {attempt}" if attempt > 1 else "")
+            requested = f"{call.requested_provider} {call.requested_model}".strip()
+            found += f", requested {requested}" if requested else ""
         case ev.LlmCallCompleted() as call:
             tokens = f"{amount(call.input_tokens)} in, {amount(call.output_tokens)} out"
             tools = ", ".join(each.tool_name for each in call.tool_calls)
-            found = f"{tokens}, {span(call.duration_micros)} {f'calls {tools}' if tools else call.text}"
+            by = f" by {call.response_model}" if call.response_model else ""
+            found = f"{tokens}, {span(call.duration_micros)}{by} {f'calls {tools}' if tools else call.text}"
         case ev.LlmCallFailed(step=step) as failed:
             found = f"step {step}, {span(failed.duration_micros)}"
         case ev.ContextCompacted(strategy=strategy, summary=summary):
@@ -166,7 +171,7 @@ def report_tables(report: RunReport) -> Iterator[Table]:
         rows = [
             (
                 str(call.step),
-                f"{call.provider} {call.model}".strip(),
+                f"{call.provider} {call.response_model or call.model}".strip(),
                 amount(call.input_tokens),
                 amount(call.output_tokens),
                 span(call.duration_micros),

@@ -8,6 +8,7 @@ from typing import Any, TypeVar, overload
 from protolink_grpc.errors import InvalidArgumentError, ModelError
 from protolink_grpc.llms.context_policy import ContextSetting, context_policy_of
 from protolink_grpc.llms.direct import AgentCallback, AnyTool, DirectLoopHost, EventCallback
+from protolink_grpc.llms.input_media import Refusal
 from protolink_grpc.llms.loop import Inference
 from protolink_grpc.llms.loop_host import InferenceRequest, InferSettings
 from protolink_grpc.llms.port import ModelItem, ModelRequest, ModelResponse
@@ -47,9 +48,13 @@ class LLM(ABC):
 
     Attributes:
         profile: Facts about the model: context window, prices, token counts.
+        requested_provider, requested_model: Set by a subclass that selects the model itself, for instance a router: what it was
+            asked for, if it is not `provider` and `model`. They are in the log of each call.
     """
 
     native_tools: bool = False
+    requested_provider: str = ""
+    requested_model: str = ""
 
     def __init__(self, provider: str, model: str) -> None:
         self.provider = provider
@@ -64,6 +69,10 @@ class LLM(ABC):
     async def find_price(self) -> ModelPrice | None:
         """Return the price of the model: that of the profile if it has one, otherwise None. Providers may know more prices."""
         return self.profile if self.profile.has_price else None
+
+    async def find_media_refusal(self) -> Refusal | None:
+        """Return a function that returns why the adapter cannot send a file; None if it sends all files."""
+        return None
 
     async def open(self) -> None:  # noqa: B027 -- a model without packages and connections has nothing to prepare
         """Prepare calls on the running event loop without network access: load packages, create clients.

@@ -10,18 +10,20 @@ and perhaps on a summary of a model, so it is an event, and a repeated attempt t
 on answers and results.
 """
 
-from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections import Counter, deque
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from protolink_grpc.errors import ContextLimitError, ModelError
 from protolink_grpc.llms.context_artifacts import ContextArtifacts
 from protolink_grpc.llms.context_policy import ContextLimits, ContextPolicy
+from protolink_grpc.llms.input_media import Refusal
 from protolink_grpc.llms.loop_host import LoopHost, Observation
-from protolink_grpc.llms.manifest import ContextMeter, profile_of
+from protolink_grpc.llms.manifest import CONTEXT_WINDOW, TOO_LARGE, UNSUPPORTED, ContextMeter, profile_of
 from protolink_grpc.llms.port import RUNTIME_KEY, LanguageModel, ModelRequest, ToolSpec
 from protolink_grpc.logs import get_logger
+from protolink_grpc.models.action import MAX_OMITTED, OmittedContext, OmittedItems
 from protolink_grpc.models.conversation import LLMMessage, summary_message
 from protolink_grpc.models.events import ContextCompacted
 
@@ -34,6 +36,9 @@ beginning is cheaper at providers with a cache."""
 PREVIEW_CHARS = 200
 """The beginning of an older result that is kept if the prompt is too large."""
 
+LISTED_GROUPS = 20
+"""Number of removed turns, and of removed rounds, that are listed as omissions, the newest ones: each change repeats the list."""
+
 Summarize = Callable[[int, str, Sequence[LLMMessage], int], Awaitable[str]]
 """Summarizes messages in a model call: `step, call_id, messages, max_tokens`. Raises ModelError or ContextLimitError."""
 
@@ -44,12 +49,14 @@ class _Entry:
 
     Args:
         shown: The message as the model gets it.
-        id: The id of the message before it was rendered.
+        id: The id of the message before it was rendered; of an answer in this inference, the id of its call.
         is_history: It is from an earlier turn.
         complete: Of a tool result: the message with the complete result.
         name: Of a tool result: its name as an artifact.
         is_read: It is the result of `read_context_artifact`.
         kept: Of a shortened result: the characters that are shown.
+        saved: Tokens of the message that are left out.
+        is_too_large: It was shortened only because it alone is longer than the policy allows.
     """
 
     shown: LLMMessage
@@ -60,6 +67,8 @@ class _Entry:
     name: str = ""
     is_read: bool = False
     kept: int | None = None
+    saved: int = 0
+    is_too_large: bool = False
 
 
 @dataclass(slots=True)
@@ -70,19 +79,22 @@ class _Decision:
         first_message: Id of the first message of the history that stays; "" if none stays; None if the history is unchanged.
         rounds: Number of rounds of this inference that were removed until now.
         shortened: Characters that are shown of shortened results, by name.
+        too_large: Names of those that are longer than the policy allows for one result.
         refused: Tokens of a prompt that the provider refused, estimated; 0 if it did not.
     """
 
     first_message: str | None = None
     rounds: int = 0
     shortened: dict[str, int] = field(default_factory=dict)
+    too_large: list[str] = field(default_factory=list)
     refused: int = 0
     removed: list[_Entry] = field(default_factory=list)
 
     @classmethod
     def of(cls, metadata: Mapping[str, Any]) -> "_Decision":
         first, shortened = metadata.get("first_message"), metadata.get("shortened") or {}
-        return cls(first, int(metadata.get("rounds", 0)), shortened, int(metadata.get("refused_tokens", 0)))
+        too_large = list(metadata.get("too_large") or ())
+        return cls(first, int(metadata.get("rounds", 0)), shortened, too_large, int(metadata.get("refused_tokens", 0)))
 
     def to_metadata(self) -> dict[str, Any]:
         found: dict[str, Any] = {"removed_messages": len(self.removed), "rounds": self.rounds}
@@ -90,7 +102,24 @@ class _Decision:
             found["first_message"] = self.first_message
         if self.shortened:
             found["shortened"] = self.shortened
+        if self.too_large:
+            found["too_large"] = self.too_large
         return found | ({"refused_tokens": self.refused} if self.refused else {})
+
+
+class _RemovedGroups:
+    """Groups of one kind that were removed from the prompt: how many, and the newest `LISTED_GROUPS` of them."""
+
+    __slots__ = ("count", "newest")
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.newest: deque[OmittedContext] = deque(maxlen=LISTED_GROUPS)
+
+    def add(self, kind: str, ref: str, group: Sequence[_Entry]) -> None:
+        self.count += 1
+        tokens = sum(entry.tokens + entry.saved for entry in group)
+        self.newest.append(OmittedContext(kind, ref, CONTEXT_WINDOW, tokens))
 
 
 class ContextWindow:
@@ -127,7 +156,7 @@ class ContextWindow:
         self._turns: list[list[_Entry]] = []
         self._pinned: list[LLMMessage] = []
         self._rounds: list[list[_Entry]] = []
-        self._removed_rounds = 0
+        self._removed_turns, self._removed_rounds = _RemovedGroups(), _RemovedGroups()
         self._results: dict[str, _Entry] = {}
         self._names: Counter[str] = Counter()
         self._artifacts = ContextArtifacts(
@@ -170,13 +199,28 @@ class ContextWindow:
         self._pinned.append(message if is_rendered else self._render(message))
 
     def begin_round(self) -> None:
-        """Begin a group of messages that stay together."""
+        """Begin a group of messages that stay together. The first one is an answer of the model."""
         self._rounds.append([])
 
-    def add(self, message: LLMMessage, *, is_rendered: bool = False, is_read: bool = False) -> None:
-        """Add a message to the current round."""
+    def add(
+        self,
+        message: LLMMessage,
+        *,
+        call_id: str = "",
+        is_rendered: bool = False,
+        is_read: bool = False,
+        cut: str = "",
+    ) -> None:
+        """Add a message to the current round.
+
+        Args:
+            call_id: Of an answer of the model: the id of its call.
+            cut: The part of its text that the message does not have.
+        """
         entry = self._build_entry(message, is_history=False, is_rendered=is_rendered)
-        entry.is_read = is_read
+        entry.id, entry.is_read = call_id or entry.id, is_read
+        if cut:
+            entry.saved = self._meter.count(replace(message, content=cut))
         self._rounds[-1].append(entry)
         self._meter.turn_tokens += entry.tokens
         self._meter.turn_messages += 1
@@ -193,9 +237,28 @@ class ContextWindow:
             self._results[entry.name] = entry
         return entry
 
+    def omitted(
+        self, given: Sequence[OmittedContext], removed: Sequence[OmittedContext], refuse: Refusal | None
+    ) -> OmittedItems:
+        """Return what the next prompt leaves out. Of removed turns and rounds, the newest `LISTED_GROUPS` are listed.
+
+        Args:
+            given: What is left out of the input of this inference.
+            removed: What a hook has removed.
+            refuse: Returns why the model does not take a file; None if it takes all files.
+        """
+        found = [*self._removed_turns.newest, *_omissions_of(self._turns, refuse), *given]
+        found += [*self._removed_rounds.newest, *_omissions_of(self._rounds, refuse), *removed]
+        unlisted = sum(each.count - len(each.newest) for each in (self._removed_turns, self._removed_rounds))
+        return OmittedItems(tuple(found[-MAX_OMITTED:]), len(found) + unlisted)
+
     def read_artifact(self, arguments: Mapping[str, Any]) -> Observation:
         """Return the observation of a call of `read_context_artifact`."""
         return self._artifacts.read(arguments, self._limits().result_chars)
+
+    def _is_too_large(self, name: str) -> bool:
+        entry = self._results.get(name)
+        return entry is not None and entry.is_too_large
 
     # The decisions
 
@@ -216,7 +279,7 @@ class ContextWindow:
         if replayed or not self._is_limited:
             return
         limits = self._limits()
-        before, decision = self._meter.total, _Decision(rounds=self._removed_rounds)
+        before, decision = self._meter.total, _Decision(rounds=self._removed_rounds.count)
         if limits.result_chars is not None:
             self._shorten_large_results(limits.result_chars, decision)
         if limits.prompt is not None and self._meter.total > (goal := self._goal(limits.prompt)):
@@ -234,7 +297,7 @@ class ContextWindow:
         """
         before = self._meter.total
         self._refused = before
-        decision = _Decision(rounds=self._removed_rounds, refused=before)
+        decision = _Decision(rounds=self._removed_rounds.count, refused=before)
         if self._is_limited:
             log.warning("the provider refused a prompt of about %d tokens, which is shortened: %s", before, refused)
             await self._reduce(step, call_id, before // 2, before, decision)
@@ -283,6 +346,7 @@ class ContextWindow:
 
     async def _report(self, call_id: str, before: int, decision: _Decision, summary: str) -> None:
         strategy = "summary" if summary else "tokens" if decision.removed else ""
+        decision.too_large = [name for name in decision.shortened if self._is_too_large(name)]
         done = ContextCompacted(before, self._meter.total, strategy, summary)
         await self._host.report(done, metadata={"decision": self._key(call_id), **decision.to_metadata()})
         self._decisions += 1
@@ -294,12 +358,13 @@ class ContextWindow:
         for name, chars in decision.shortened.items():
             if (entry := self._results.get(name)) is not None:
                 self._shorten(entry, chars, done)
+                entry.is_too_large = name in decision.too_large
         first = decision.first_message
         if first is not None:
             starts = [index for index, turn in enumerate(self._turns) if turn[0].id == first]
             for _ in range(starts[0] if starts else 0 if first else len(self._turns)):
                 self._remove_turn(done)
-        while self._removed_rounds < decision.rounds and self._rounds:
+        while self._removed_rounds.count < decision.rounds and self._rounds:
             self._remove_round(done)
         if summary:
             self._set_summary(summary, len(done.removed))
@@ -312,6 +377,7 @@ class ContextWindow:
             text = "" if entry.complete is None or entry.is_read or entry.kept is not None else entry.complete.content
             if len(text) > chars:
                 self._shorten(entry, self._artifacts.preview_chars(entry.name, text, chars), decision)
+                entry.is_too_large = True
 
     def _remove_old_turns(self, limit: int, decision: _Decision) -> None:
         """Remove the oldest turns, but none of the recent messages, and somewhat more than necessary."""
@@ -363,6 +429,7 @@ class ContextWindow:
         else:
             self._meter.turn_tokens -= saved
         entry.shown, entry.tokens, entry.kept = shown, entry.tokens - saved, chars
+        entry.saved, entry.is_too_large = entry.saved + saved, False
         decision.shortened[entry.name] = chars
         self._artifacts.add(entry.name, complete.content)
         self._meter.set_artifact_tool(self.tools)
@@ -370,6 +437,7 @@ class ContextWindow:
     def _remove_turn(self, decision: _Decision) -> None:
         removed = self._turns.pop(0)
         self._forget(removed)
+        self._removed_turns.add("turn", removed[0].id, removed)
         self._meter.history_tokens -= sum(entry.tokens for entry in removed)
         decision.removed += removed
         decision.first_message = self._turns[0][0].id if self._turns else ""
@@ -377,11 +445,11 @@ class ContextWindow:
     def _remove_round(self, decision: _Decision) -> None:
         removed = self._rounds.pop(0)
         self._forget(removed)
-        self._removed_rounds += 1
+        self._removed_rounds.add("step", removed[0].id, removed)
         self._meter.turn_tokens -= sum(entry.tokens for entry in removed)
         self._meter.turn_messages -= len(removed)
         decision.removed += removed
-        decision.rounds = self._removed_rounds
+        decision.rounds = self._removed_rounds.count
 
     def _forget(self, removed: Sequence[_Entry]) -> None:
         for entry in removed:
@@ -448,6 +516,20 @@ class ContextWindow:
             needed_tokens=str(needed),
             available_tokens=str(limit),
         )
+
+
+def _omissions_of(groups: Iterable[Sequence[_Entry]], refuse: Refusal | None) -> Iterator[OmittedContext]:
+    """Yield what messages of the prompt do not show: the rest of what is shortened, and files that the model does not take."""
+    for entry in (entry for group in groups for entry in group):
+        result = entry.complete
+        ref = entry.id if result is None else result.tool_call_id or entry.id
+        if entry.kept is not None:
+            yield OmittedContext("tool_result", ref, TOO_LARGE if entry.is_too_large else CONTEXT_WINDOW, entry.saved)
+        elif entry.saved:
+            yield OmittedContext("message", ref, TOO_LARGE, entry.saved)
+        for media in entry.shown.media:
+            if refuse is not None and refuse(media):
+                yield OmittedContext("file", ref, UNSUPPORTED, media.estimated_tokens)
 
 
 def _cut(text: str, fits: Callable[[str], bool]) -> str:

@@ -16,9 +16,11 @@ from typing import Any, Protocol
 
 from protolink_grpc.errors import BudgetExceededError, error_text
 from protolink_grpc.llms.loop_host import ActionCall, InferenceRequest, LoopHost, Observation
+from protolink_grpc.llms.manifest import HOOK
 from protolink_grpc.llms.port import ModelRequest
-from protolink_grpc.models.action import BudgetDecision
+from protolink_grpc.models.action import BudgetDecision, OmittedContext
 from protolink_grpc.models.context import RunContext
+from protolink_grpc.models.conversation import LLMMessage
 from protolink_grpc.models.events import BudgetReported, LlmStep
 from protolink_grpc.models.json_value import JsonValue
 from protolink_grpc.models.media import Media
@@ -284,6 +286,18 @@ class InferenceHooks:
             if isinstance(error.decision, BudgetDecision):
                 await self._host.report(BudgetReported(error.decision), severity="error", summary=str(error))
             raise
+
+
+def removed_messages(before: Sequence[LLMMessage], after: Sequence[LLMMessage]) -> list[OmittedContext]:
+    """Return the messages of a prompt that `before_model` has removed."""
+    if after is before:
+        return []
+    kept = {message.id for message in after}
+    return [
+        OmittedContext("message", message.tool_call_id or message.id, HOOK)
+        for message in before
+        if message.id not in kept
+    ]
 
 
 def _text_or_none(name: str, value: object) -> str | None:

@@ -34,7 +34,7 @@ from protolink_grpc.llms.answers import (
 )
 from protolink_grpc.llms.checks import INVALID_ARGUMENTS, RESERVED_TOOLS, ActionCheck, OutputCheck
 from protolink_grpc.llms.context_window import ContextWindow
-from protolink_grpc.llms.hooks import InferenceHooks
+from protolink_grpc.llms.hooks import InferenceHooks, removed_messages
 from protolink_grpc.llms.loop_host import (
     ActionCall,
     ActionKind,
@@ -45,8 +45,9 @@ from protolink_grpc.llms.loop_host import (
     Observation,
     ReasoningLevel,
 )
-from protolink_grpc.llms.manifest import ContextMeter, profile_of
-from protolink_grpc.llms.model_call import ModelCaller
+from protolink_grpc.llms.manifest import ContextMeter, PromptFacts, profile_of
+from protolink_grpc.llms.model_call import ModelCaller, Prompt
+from protolink_grpc.llms.offers import Offers
 from protolink_grpc.llms.port import LanguageModel, ModelRequest, ModelToolCall
 from protolink_grpc.llms.prompt import build_prompt, delegation_tools
 from protolink_grpc.llms.transcript import Transcript, render_message, render_observation
@@ -109,6 +110,7 @@ class Inference:
             media=request.media,
         )
         self._system, self._tools = prompt.system, (*declared, *delegation)
+        self._offers = Offers(request, native_tools=native)
         self._caller = ModelCaller(model, request, host, meter=meter, sleep=sleep, jitter=jitter)
         self._window = ContextWindow(
             model,
@@ -156,35 +158,49 @@ class Inference:
                     return await self._finish(read, round_, files)
             except ActionParseError as error:
                 await self._count_invalid_answer(answer, error.feedback, round_)
-                self._transcript.add_correction(answer.text, f"Your answer could not be used. {error.feedback}.", files)
+                feedback = f"Your answer could not be used. {error.feedback}."
+                self._transcript.add_correction(call_id, answer.text, feedback, files)
                 continue
             await self._act(read, answer, round_, files)
         raise AssertionError("count() has no end")
 
     async def _call_model(self, step: int, call_id: str) -> LlmCallCompleted:
-        async def shorten(refused: ContextLimitError) -> ModelRequest:
+        async def shorten(refused: ContextLimitError) -> Prompt:
             await self._window.make_room(step, call_id, refused)
             return await self._build_prompt(step, call_id)
 
         return await self._caller.answer(step, call_id, await self._build_prompt(step, call_id), shorten)
 
-    async def _build_prompt(self, step: int, call_id: str) -> ModelRequest:
+    async def _build_prompt(self, step: int, call_id: str) -> Prompt:
         window, hooks = self._window, self._hooks
         prompt = self._caller.prompt(self._system, window.messages, (*self._tools, *window.tools))
-        if hooks is None:
-            return prompt
         # A hook also sees the tools of a model without native tool calls, whose system prompt describes them.
         shown = prompt if self._native else replace(prompt, tools=tuple(self._request.tools))
-        changed = await hooks.before_model(shown, step, call_id)
+        changed = shown if hooks is None else await hooks.before_model(shown, step, call_id)
+        facts = await self._describe_prompt(shown, changed)
         if changed is shown:
-            return prompt
+            return Prompt(prompt, facts)
         if not self._native:
             system = changed.system
             if changed.tools != shown.tools and system == shown.system:
                 system = build_prompt(replace(self._request, tools=changed.tools), native_tools=False).system
             changed = replace(changed, system=system, tools=())
         window.check_size(changed)
-        return changed
+        return Prompt(changed, facts)
+
+    async def _describe_prompt(self, shown: ModelRequest, changed: ModelRequest) -> PromptFacts:
+        """Return the facts about a prompt for the log.
+
+        Args:
+            shown: The prompt before the hook, with all tools.
+            changed: The same after the hook.
+        """
+        window = self._window
+        has_files = any(message.media for message in shown.messages)
+        refuse = await self._caller.find_media_refusal() if has_files else None
+        removed = removed_messages(shown.messages, changed.messages)
+        omitted = window.omitted(self._request.omitted, removed, refuse)
+        return PromptFacts(self._offers.offered(changed.tools, has_artifacts=window.has_artifacts), omitted)
 
     def _read(self, answer: LlmCallCompleted) -> FinalAnswer | RequestedActions:
         if FILES in answer.metrics and not answer.text.strip() and not answer.tool_calls:
@@ -217,7 +233,7 @@ class Inference:
         self, requested: RequestedActions, answer: LlmCallCompleted, round_: "_Round", files: Sequence[Media]
     ) -> None:
         calls = requested.calls
-        self._transcript.add_calls(calls, requested.thought, files)
+        self._transcript.add_calls(round_.call_id, calls, requested.thought, files)
         checked = [self._check_call(call, index, round_) for index, call in enumerate(calls)]
         observations = await self._run_actions(checked)
         texts = [await self._add_result(*each) for each in zip(calls, checked, observations, strict=True)]

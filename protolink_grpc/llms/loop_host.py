@@ -7,6 +7,7 @@ from typing import Any, Literal, Protocol
 from protolink_grpc.errors import InvalidArgumentError
 from protolink_grpc.llms.context_policy import ContextPolicy
 from protolink_grpc.llms.port import ToolSpec
+from protolink_grpc.models.action import OmittedContext
 from protolink_grpc.models.arguments import checks_arguments
 from protolink_grpc.models.card import AgentCard
 from protolink_grpc.models.context import RunContext
@@ -15,6 +16,7 @@ from protolink_grpc.models.events import LlmCallCompleted, Payload, RunEvent, Se
 from protolink_grpc.models.json_schema import OutputType
 from protolink_grpc.models.json_value import JsonValue
 from protolink_grpc.models.media import Media
+from protolink_grpc.models.tool import OfferedTool
 from protolink_grpc.policy.budget import BudgetEnforcer
 
 ActionKind = Literal["tool.call", "agent.call"]
@@ -176,6 +178,8 @@ class InferenceRequest:
         flow_prompt: Instructions of the agent's own flow; part of the system prompt.
         caller_flow_prompt: The caller's text about the caller's flow; the model gets it as data.
         context_policy: Limits of the prompt; None means no limits.
+        offered: Facts about the tools and the peers, for the log.
+        omitted: What is left out of the input, oldest first, for the log.
     """
 
     key: str
@@ -193,6 +197,8 @@ class InferenceRequest:
     settings: InferSettings = field(default_factory=InferSettings)
     media: Sequence[Media] = ()
     context_policy: ContextPolicy | None = field(default_factory=ContextPolicy)
+    offered: Sequence[OfferedTool] = ()
+    omitted: Sequence[OmittedContext] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,20 +5,43 @@ roles) and its `provenance` (`prompt.Provenance`).
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 
 from protolink_grpc.llms.port import LanguageModel, ModelRequest, ToolSpec
 from protolink_grpc.llms.profile import LLMModelProfile
 from protolink_grpc.llms.prompt import Provenance, Section, summary_line
-from protolink_grpc.models.action import ContextItem, ContextManifest
+from protolink_grpc.models.action import ContextItem, ContextManifest, OmittedItems
 from protolink_grpc.models.context import RunContext
 from protolink_grpc.models.conversation import LLMMessage, message_tokens
 from protolink_grpc.models.json_value import to_json
 from protolink_grpc.models.media import Media
+from protolink_grpc.models.tool import OfferedTools
 
 _UNKNOWN = LLMModelProfile()
 
 LAST_MESSAGE = "last_message"
 """Key in the metadata of the item `history`: the id of the last message of the conversation before the inference."""
+
+CONTEXT_WINDOW, TOO_LARGE, UNSUPPORTED, LIMIT, HOOK = "context_window", "too_large", "unsupported", "limit", "hook"
+"""Reasons of OmittedContext: the prompt is too large for the window, one result alone is too large, the model does not take it,
+it is beyond a limit of the application, a hook has removed it."""
+
+
+@dataclass(frozen=True, slots=True)
+class PromptFacts:
+    """What the log records about a prompt beside its tokens.
+
+    Args:
+        offered: The tools and peers that the model can call.
+        omitted: What the prompt leaves out.
+    """
+
+    offered: OfferedTools = field(default_factory=OfferedTools)
+    omitted: OmittedItems = field(default_factory=OmittedItems)
+
+
+NO_FACTS = PromptFacts()
+"""A prompt without tools that is complete."""
 
 
 def profile_of(model: LanguageModel) -> LLMModelProfile:

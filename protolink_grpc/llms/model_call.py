@@ -8,7 +8,7 @@ import asyncio
 import random
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import count
 from typing import Any
 
@@ -25,9 +25,9 @@ from protolink_grpc.errors import (
 )
 from protolink_grpc.llms.answers import FILES, RAW_ARGUMENTS
 from protolink_grpc.llms.final_text import FinalText
-from protolink_grpc.llms.input_media import fit_media, list_types, refuse_text
+from protolink_grpc.llms.input_media import Refusal, fit_media, list_types, refuse_text
 from protolink_grpc.llms.loop_host import InferenceRequest, LoopHost
-from protolink_grpc.llms.manifest import ContextMeter, build_context_manifest, profile_of
+from protolink_grpc.llms.manifest import NO_FACTS, ContextMeter, PromptFacts, build_context_manifest, profile_of
 from protolink_grpc.llms.port import (
     LanguageModel,
     ModelItem,
@@ -75,7 +75,15 @@ MAX_DELAY_S = 60.0
 """The longest delay before a retry. If a provider asks for more, the call fails instead of occupying its slot that long."""
 
 
-Shorten = Callable[[ContextLimitError], Awaitable[ModelRequest]]
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """A prompt, and the facts about it for the log."""
+
+    request: ModelRequest
+    facts: PromptFacts = NO_FACTS
+
+
+Shorten = Callable[[ContextLimitError], Awaitable[Prompt]]
 """Returns a shorter prompt after the provider has refused one because of its length, or raises ContextLimitError."""
 
 
@@ -140,7 +148,7 @@ class ModelCaller:
             caller = ModelCaller(
                 self._model, request, self._host, meter=meter, is_live=False, sleep=self._sleep, jitter=self._jitter
             )
-            answer = await caller.answer(step, call_id, prompt)
+            answer = await caller.answer(step, call_id, Prompt(prompt))
         if text := strip_thinking(answer.text):
             return text
         raise ModelError("the model gave no summary")
@@ -156,9 +164,7 @@ class ModelCaller:
         )
         return all(limit is None or amount <= limit for limit, amount in needed)
 
-    async def answer(
-        self, step: int, call_id: str, prompt: ModelRequest, shorten: Shorten | None = None
-    ) -> LlmCallCompleted:
+    async def answer(self, step: int, call_id: str, prompt: Prompt, shorten: Shorten | None = None) -> LlmCallCompleted:
         """Call the model, with retries.
 
         Args:
@@ -202,22 +208,20 @@ class ModelCaller:
             currency=limit.currency,
         )
 
-    async def _answer(self, step: int, call_id: str, prompt: ModelRequest, shorten: Shorten | None) -> LlmCallCompleted:
+    async def _answer(self, step: int, call_id: str, prompt: Prompt, shorten: Shorten | None) -> LlmCallCompleted:
         host, budget = self._host, self._host.budget
-        prompt = self._fit_media(prompt)
+        request = self._fit_media(prompt.request)
         step_warnings = budget.check_step(step)
-        tokens = await self._report_context(step)
+        tokens = await self._report_context(step, prompt.facts)
         await self._warn(step_warnings)
         delay = ExponentialDelay(FIRST_DELAY_S, chance=self._jitter)
         for attempt in count(1):
             await host.wait_while_paused()
             await self._warn(budget.check_llm_call(tokens))
-            await host.report(
-                LlmCallStarted(call_id, self._model.provider, self._model.model, attempt, step, streaming=True)
-            )
+            await host.report(self._build_start(call_id, attempt, step))
             started = time.perf_counter_ns()
             try:
-                response = await self._call_model(call_id, prompt)
+                response = await self._call_model(call_id, request)
                 break
             except (ModelError, ContextLimitError, ContentTypeNotSupportedError) as error:
                 error.origin = error.origin or self._model.provider
@@ -236,13 +240,27 @@ class ModelCaller:
                     await self._wait(error, failed, delay.next_s())
                     continue
                 prompt, shorten = await self._shorten_prompt(error, failed, shorten), None
-                tokens = await self._report_context(step)
+                request = self._fit_media(prompt.request)
+                tokens = await self._report_context(step, prompt.facts)
         micros = (time.perf_counter_ns() - started) // 1000
         return await self._complete(response, step, call_id, tokens, micros)
 
-    async def _shorten_prompt(
-        self, error: ContextLimitError, call: LlmCallFailed, shorten: Shorten | None
-    ) -> ModelRequest:
+    def _build_start(self, call_id: str, attempt: int, step: int) -> LlmCallStarted:
+        model = self._model
+        # Not a part of LanguageModel: only a model that selects another one has them.
+        provider, name = (str(getattr(model, each, "")) for each in ("requested_provider", "requested_model"))
+        return LlmCallStarted(
+            call_id,
+            model.provider,
+            model.model,
+            attempt,
+            step,
+            streaming=True,
+            requested_provider=provider if provider != model.provider else "",
+            requested_model=name if name != model.model else "",
+        )
+
+    async def _shorten_prompt(self, error: ContextLimitError, call: LlmCallFailed, shorten: Shorten | None) -> Prompt:
         """Return a shorter prompt and report the failed attempt. Raises ContextLimitError if there is no shorter prompt."""
         try:
             if shorten is None:
@@ -253,19 +271,22 @@ class ModelCaller:
             raise
         call.will_retry = True
         await self._host.report(call, severity="warning", summary=f"{error} (the next attempt has a shorter prompt)")
-        return self._fit_media(prompt)
+        return prompt
 
-    def _fit_media(self, prompt: ModelRequest) -> ModelRequest:
-        """Return the prompt with only the files that the model takes. Raises ContentTypeNotSupportedError."""
+    def _fit_media(self, request: ModelRequest) -> ModelRequest:
+        """Return the request with only the files that the model takes. Raises ContentTypeNotSupportedError."""
         provider, model = self._model.provider, self._model.model
-        return replace(prompt, messages=fit_media(prompt.messages, self._refuse, provider=provider, model=model))
+        return replace(request, messages=fit_media(request.messages, self._refuse, provider=provider, model=model))
 
-    async def _report_context(self, step: int) -> int:
+    async def _report_context(self, step: int, facts: PromptFacts) -> int:
         """Report the manifest of the prompt and return its tokens."""
         manifest = build_context_manifest(
-            self._model, self._meter.items, run_context=self._request.run_context, agent_name=self._request.agent_name
+            self._model,
+            self._meter.items,
+            run_context=self._request.run_context,
+            agent_name=self._request.agent_name,
         )
-        await self._host.report(ContextPrepared(manifest, step))
+        await self._host.report(ContextPrepared(manifest, step, facts.offered, facts.omitted))
         return manifest.total_estimated_tokens
 
     async def _call_model(self, call_id: str, prompt: ModelRequest) -> ModelResponse:
@@ -339,6 +360,12 @@ class ModelCaller:
         known = (self._request.settings.call_timeout_s, self._host.budget.remaining_seconds)
         return min((each for each in known if each is not None), default=None)
 
+    async def find_media_refusal(self) -> Refusal:
+        """Return a function that returns why the model does not take a file, according to its profile and its adapter."""
+        find = getattr(self._model, "find_media_refusal", None)  # as `find_price`
+        refuse: Refusal | None = None if find is None else await find()
+        return self._refuse if refuse is None else lambda media: self._refuse(media) or refuse(media)
+
     def _refuse(self, media: Media) -> str:
         profile = self._profile
         if (why := refuse_text(media)) or profile.takes(media):
@@ -390,7 +417,7 @@ class ModelCaller:
         completed = LlmCallCompleted(
             call_id,
             self._model.provider,
-            response.model or self._model.model,
+            self._model.model,
             step,
             text,
             usage.input_tokens,
@@ -403,6 +430,7 @@ class ModelCaller:
             response.finish_reason,
             usage.cached_input_tokens,
             usage.reasoning_tokens,
+            response.model if response.model != self._model.model else "",
         )
         if response.files:
             await self._host.publish_files(call_id, response.files)

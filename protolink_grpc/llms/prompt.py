@@ -168,6 +168,12 @@ def delegation_tools(request: InferenceRequest) -> tuple[ToolSpec, ...]:
     return tuple(found)
 
 
+def delegation_targets(tools: Iterable[ToolSpec]) -> frozenset[str]:
+    """Return the names of the agents that the delegation tools among these can name."""
+    chosen = (each for each in tools if each.name in (DELEGATE_TOOL, AGENT_TOOL))
+    return frozenset(name for each in chosen for name in each.input_schema["properties"]["agent"]["enum"])
+
+
 def _delegation_spec(name: str, description: str, fields: dict[str, Any]) -> ToolSpec:
     return ToolSpec(name, description, {"type": "object", "properties": fields, "required": list(fields)})
 

@@ -149,7 +149,7 @@ _ROWS = (
         "check its plan and billing, or use another account's key",
     ),
     _Row(
-        (exceptions.ModelRateLimitedError,),
+        (exceptions.ModelRateLimitError,),
         ModelRateLimitedError,
         "{provider} at {server} limits the rate of requests",
         "wait, or send fewer requests at the same time",

@@ -14,6 +14,7 @@ from typing import Any
 
 from protolink_grpc.errors import ModelError, ModelTimeoutError, ProtolinkError
 from protolink_grpc.llms.base import LLM
+from protolink_grpc.llms.input_media import Refusal
 from protolink_grpc.llms.port import ModelItem, ModelRequest
 from protolink_grpc.llms.prices import ModelPrice, find_listed_price
 from protolink_grpc.llms.providers import URL_MEDIA, Dialect, Provider
@@ -122,6 +123,13 @@ class PydanticAILLM(LLM):
             self._listed_price = await asyncio.to_thread(find_listed_price, url, self.model)
             self._has_searched_price = True
         return self._listed_price
+
+    async def find_media_refusal(self) -> Refusal:
+        """As `LLM.find_media_refusal`."""
+        profile = (await self._get_connection()).model.profile
+        from protolink_grpc.llms.pydantic_ai_prompt import refuse_media
+
+        return lambda media: refuse_media(media, profile, self._row.dialect, self._url_media)
 
     async def open(self) -> None:
         """As `LLM.open`: import pydantic-ai and the SDK in a thread."""

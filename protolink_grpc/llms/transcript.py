@@ -52,10 +52,16 @@ class Transcript:
             window.pin(LLMMessage("user", data, metadata={RUNTIME_KEY: "data"}), is_rendered=True)
         window.pin(query_message)
 
-    def add_calls(self, calls: Sequence[ModelToolCall], thought: str, files: Sequence[Media] = ()) -> None:
-        """Add an answer of the model that requests calls, with the files in it. Reads of shortened results are not stored."""
+    def add_calls(
+        self, call_id: str, calls: Sequence[ModelToolCall], thought: str, files: Sequence[Media] = ()
+    ) -> None:
+        """Add an answer of the model that requests calls, with the files in it. Reads of shortened results are not stored.
+
+        Args:
+            call_id: The id of the model call.
+        """
         self._window.begin_round()
-        self._window.add(_calls_message(calls, thought, files))
+        self._window.add(_calls_message(calls, thought, files), call_id=call_id)
         stored = [call for call in calls if call.name != READ_ARTIFACT]
         if stored or files:
             self.turn.append(_calls_message(stored, thought, files))
@@ -68,12 +74,13 @@ class Transcript:
         if not is_read:
             self.turn.append(message)
 
-    def add_correction(self, answer: str, feedback: str, files: Sequence[Media] = ()) -> None:
+    def add_correction(self, call_id: str, answer: str, feedback: str, files: Sequence[Media] = ()) -> None:
         """Add an invalid answer, the files in it, and the feedback to the prompt. None of them is stored."""
         self._window.begin_round()
         # Providers refuse an empty message.
         text = answer[:_MAX_REPEATED_CHARS] or ("(only files)" if files else "(no answer)")
-        self._window.add(LLMMessage("assistant", text, media=tuple(files)), is_rendered=True)
+        shown = LLMMessage("assistant", text, media=tuple(files))
+        self._window.add(shown, call_id=call_id, is_rendered=True, cut=answer[_MAX_REPEATED_CHARS:])
         # The feedback may quote names and values from callers and peers.
         self._window.add(LLMMessage("user", feedback, metadata={RUNTIME_KEY: "correction"}))
 
@@ -113,7 +120,8 @@ def _render_for_contract(message: LLMMessage) -> LLMMessage:
     if message.role == "tool":
         result = {"tool": message.tool_name, "result": _parse_or_text(message.content)}
         text = f"Result of your action:\n{data_block('result', [result])}"
-        return LLMMessage("user", text, metadata={RUNTIME_KEY: "observation"}, media=message.media)
+        facts = {RUNTIME_KEY: "observation"}
+        return LLMMessage("user", text, metadata=facts, tool_call_id=message.tool_call_id, media=message.media)
     if not message.tool_calls:
         text = to_json({"type": "final", "content": message.content})
     else:

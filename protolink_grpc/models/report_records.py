@@ -9,6 +9,7 @@ from typing import Any, Self
 
 from protolink_grpc.models.action import ApprovalDecision, ApprovalRequest, BudgetUsage, PolicyDecision, RunAction
 from protolink_grpc.models.json_form import JsonForm, read_fields, to_object
+from protolink_grpc.models.kinds import ONLY_IF_SET
 
 AGENT_CALL = "agent.call"
 
@@ -72,6 +73,8 @@ class ReportedCall(JsonForm):
         estimated_input_tokens: Total of the manifest that preceded the call.
         completed: False if the call has no response; its usage is unknown.
         metrics: Further metrics of the call.
+        requested_provider, requested_model: What was requested; empty if it is `provider` and `model`.
+        response_model: Model that the response names; empty if it is `model`.
     """
 
     call_id: str
@@ -92,6 +95,9 @@ class ReportedCall(JsonForm):
     currency: str = ""
     finish_reason: str = ""
     metrics: dict[str, Any] = field(default_factory=dict)
+    requested_provider: str = field(default="", metadata=ONLY_IF_SET)
+    requested_model: str = field(default="", metadata=ONLY_IF_SET)
+    response_model: str = field(default="", metadata=ONLY_IF_SET)
 
 
 @dataclass(slots=True)

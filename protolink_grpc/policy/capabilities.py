@@ -291,15 +291,16 @@ async def decide(policy: Policy | None, action: RunAction, context: RunContext) 
 
 
 def static_effect(policy: Policy | None, capabilities: frozenset[str], context: RunContext) -> PolicyEffect | None:
-    """Return the effect of a policy on all actions with exactly these capabilities, None if it depends on the action.
+    """Return the effect of a policy and of the permissions of `context` on all actions with exactly these capabilities.
 
-    The permissions of `context` are not considered. Without a policy, all actions are allowed.
+    None if it depends on the action. Without a policy, the permissions decide alone.
     """
-    if policy is None:
-        return PolicyEffect.ALLOW
-    if type(policy) is not CapabilityPolicy:
-        return None
-    return policy._decide(RunAction("action", "any", capabilities=capabilities), context).effect
+    action = RunAction("action", "any", capabilities=capabilities)
+    theirs = permissions_effect(action, context.permissions)
+    ours = _ALLOW_ALL if policy is None else policy
+    if type(ours) is not CapabilityPolicy:
+        return PolicyEffect.DENY if theirs is not None and theirs.effect is PolicyEffect.DENY else None
+    return _combine(ours._decide(action, context), theirs).effect
 
 
 _ALLOW_ALL = CapabilityPolicy()

@@ -248,6 +248,7 @@ class ReportBuilder:
     def _read_call_started(self, event: RunEvent, started: ev.LlmCallStarted) -> None:
         record = self._call_record(event, started.call_id, started.step)
         record.provider, record.model, record.streaming = started.provider, started.model, started.streaming
+        record.requested_provider, record.requested_model = started.requested_provider, started.requested_model
         record.attempts += 1
         record.started_at = record.started_at or event.timestamp
         run_id, step, tokens = self._estimate
@@ -257,6 +258,7 @@ class ReportBuilder:
     def _read_call_completed(self, event: RunEvent, call: ev.LlmCallCompleted) -> None:
         record = self._call_record(event, call.call_id, call.step)
         record.provider, record.model = call.provider or record.provider, call.model or record.model
+        record.response_model = call.response_model
         record.completed, record.ended_at = True, event.timestamp
         record.input_tokens, record.output_tokens = call.input_tokens, call.output_tokens
         record.cost_micros, record.currency = call.cost_micros, call.currency

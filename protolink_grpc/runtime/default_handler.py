@@ -25,8 +25,9 @@ from protolink_grpc.llms.context_policy import ContextPolicy
 from protolink_grpc.llms.hooks import AgentHooks, InferenceHooks, calling_hook
 from protolink_grpc.llms.loop import Inference
 from protolink_grpc.llms.loop_host import ActionCall, InferenceRequest, InferSettings, Observation
-from protolink_grpc.llms.manifest import profile_of
+from protolink_grpc.llms.manifest import LIMIT, UNSUPPORTED, profile_of
 from protolink_grpc.llms.port import LanguageModel, ToolSpec
+from protolink_grpc.models.action import OmittedContext
 from protolink_grpc.models.artifact import Artifact
 from protolink_grpc.models.card import AgentCard
 from protolink_grpc.models.conversation import LLMMessage
@@ -34,7 +35,7 @@ from protolink_grpc.models.events import LlmCallCompleted, Payload, RunEvent, Se
 from protolink_grpc.models.failure import Failure
 from protolink_grpc.models.json_schema import OutputType
 from protolink_grpc.models.lifecycle import TaskState
-from protolink_grpc.models.media import Media, media_of_parts
+from protolink_grpc.models.media import FILE_TYPES, Media, media_of_parts
 from protolink_grpc.models.message import Message
 from protolink_grpc.models.part import Part, ToolCall
 from protolink_grpc.models.session import conversation_turn_id
@@ -47,6 +48,7 @@ from protolink_grpc.runtime.actions.tool_items import ItemLog
 from protolink_grpc.runtime.facts import FLOW_PROMPT
 from protolink_grpc.runtime.run import Run
 from protolink_grpc.runtime.thread_conversations import Branches, open_conversation
+from protolink_grpc.storage.agent_storage import Conversation
 
 _EXECUTED = ("tool_call", "infer")
 
@@ -54,7 +56,10 @@ _EXECUTED = ("tool_call", "infer")
 class Conversations(Branches, Protocol):
     """The conversations of one principal with the agent, by session."""
 
-    async def history(self, session_id: str) -> list[LLMMessage]: ...
+    async def read(self, session_id: str) -> Conversation:
+        """Return the messages of a conversation, oldest first, without those beyond a limit of the agent."""
+        ...
+
     async def remember(self, session_id: str, turn_id: str, messages: Sequence[LLMMessage]) -> Any:
         """Add the messages of a turn, unless a turn with this id is already there."""
         ...
@@ -115,14 +120,14 @@ class DefaultHandler:
                     executed = True
                     content = part.content if isinstance(part.content, dict) else {}
                     schema = content.get("output_schema")
-                    media = _input_media(self._settings.model, task, item, run)
-                    await self._infer(task, run, position, _query_of(content), media=media, output_schema=schema)
+                    given = _read_input(self._settings.model, task, item, run, _EXECUTED)
+                    await self._infer(task, run, position, _query_of(content), given, output_schema=schema)
         if not executed and self._settings.model is not None and isinstance(item, Message) and item.role == "user":
             query = "\n\n".join(str(part.content) for part in parts if part.type == "text")
-            media = _input_media(self._settings.model, task, item, run)
-            if query.strip() or media:
+            given = _read_input(self._settings.model, task, item, run, ("text",))
+            if query.strip() or given.media:
                 executed = True
-                await self._infer(task, run, f"{item_id}/text", query, media=media)
+                await self._infer(task, run, f"{item_id}/text", query, given)
         if not executed:
             return self._refuse(task, run, "found no part of this task that it can execute")
         return task.update_state(TaskState.COMPLETED)
@@ -168,7 +173,7 @@ class DefaultHandler:
         return ItemLog(_artifact_id(run.task_id, f"{position}/items"), run.live.fold, run.note_size)
 
     async def _infer(
-        self, task: Task, run: Run, position: str, query: str, *, media: Sequence[Media], output_schema: Any = None
+        self, task: Task, run: Run, position: str, query: str, given: "_Input", *, output_schema: Any = None
     ) -> None:
         """Call the model. Publish its answer as an artifact, and add the turn to the conversation of the session."""
         settings = self._settings
@@ -176,12 +181,14 @@ class DefaultHandler:
             raise ValueError("the agent has no model")
         conversations = settings.conversations(run.principal) if settings.conversations is not None else None
         flow_prompt, own = str(task.flow_state.get(FLOW_PROMPT) or ""), run.is_own_flow_prompt(task)
+        history = await _history(conversations, run, position) if conversations is not None else _History()
         request = replace(
             await self._build_request(run, position, query, output_schema if isinstance(output_schema, dict) else None),
-            history=await _history(conversations, run, position) if conversations is not None else (),
+            history=history.messages,
             flow_prompt=flow_prompt if own else "",
             caller_flow_prompt="" if own else flow_prompt,
-            media=media,
+            media=given.media,
+            omitted=[*history.omitted, *given.omitted],
         )
         result = await self._build_inference(settings.model, request, RunLoopHost(run, self._actions)).run()
         run.token.raise_if_cancelled()
@@ -225,12 +232,14 @@ class DefaultHandler:
         self, run: Run, position: str, query: str, output_schema: dict[str, Any] | None
     ) -> InferenceRequest:
         settings = self._settings
+        peers = await settings.peers() if settings.peers is not None else ()
         return InferenceRequest(
             key=position,
             query=query,
             instructions=settings.instructions,
             tools=self._tool_specs(),
-            peers=await settings.peers() if settings.peers is not None else (),
+            peers=peers,
+            offered=self._actions.offered(peers, run.context),
             output_schema=output_schema,
             run_context=run.context,
             agent_name=run.agent_name,
@@ -267,15 +276,27 @@ class DefaultHandler:
                 await run.flush()
 
 
-async def _history(conversations: Conversations, run: Run, position: str) -> list[LLMMessage]:
+@dataclass(slots=True)
+class _History:
+    """The conversation before an inference, and what is beyond a limit of the agent."""
+
+    messages: Sequence[LLMMessage] = ()
+    omitted: Sequence[OmittedContext] = ()
+
+
+async def _history(conversations: Conversations, run: Run, position: str) -> _History:
     """Return the conversation before an inference: for a recovering run that of the first attempt, without later turns."""
-    messages = await conversations.history(await open_conversation(run, conversations))
+    conversation_id = await open_conversation(run, conversations)
+    conversation = await conversations.read(conversation_id)
+    messages = conversation.messages
+    is_limited = conversation.message_count > len(messages)
+    omitted = (OmittedContext("history", conversation_id, LIMIT),) if is_limited else ()
     end = None if run.journal is None else run.journal.history_ends.get(position)
-    if end is None:
-        return messages
-    ids = [message.id for message in messages]
-    # The conversation may have been compacted or reset since.
-    return messages[: ids.index(end) + 1] if end in ids else messages if end else []
+    if end is not None:
+        ids = [message.id for message in messages]
+        # The conversation may have been compacted or reset since.
+        messages = messages[: ids.index(end) + 1] if end in ids else messages if end else []
+    return _History(messages, omitted)
 
 
 def _arguments(call: ToolCall) -> dict[str, Any]:
@@ -330,21 +351,44 @@ def _input_message(task: Task, run: Run) -> Message | None:
     return next((each for each in reversed(sent) if each.role == "user" and each.id not in made), None)
 
 
-def _input_media(model: LanguageModel | None, task: Task, item: Message | Artifact | None, run: Run) -> list[Media]:
-    """Return the files for the model: those of the artifacts that the caller has sent with the item, and those of the item.
+@dataclass(slots=True)
+class _Input:
+    """The files for the model, and what the model does not get of the input, oldest first."""
 
-    Delegated work, such as a step of a flow, has the artifacts of all steps before it. Those that the model does not take are left
-    out, because they may be meant for other agents.
+    media: list[Media] = field(default_factory=list)
+    omitted: list[OmittedContext] = field(default_factory=list)
+
+
+def _read_input(
+    model: LanguageModel | None, task: Task, item: Message | Artifact | None, run: Run, used: Collection[str]
+) -> _Input:
+    """Return the files of the artifacts that the caller has sent with the item, and those of the item.
+
+    Delegated work, such as a step of a flow, has the artifacts of all steps before it. Files in them that the model does not take
+    are left out, because they may be meant for other agents.
+
+    Args:
+        used: The types of the parts of the item that are executed or are the question to the model.
     """
+    found = _Input()
     if item is None or model is None:
-        return []
-    found: list[Media] = []
+        return found
     for index, artifact in run.input_artifacts():
-        if artifact.id != item.id:
-            found += media_of_parts(artifact.parts, f"artifacts[{index}]")
-    if run.context.parent_run_id is not None:
-        found = [each for each in found if each.text is not None or profile_of(model).takes(each)]
-    return found + media_of_parts(item.parts, _path_of(task, item))
+        if artifact.id == item.id:
+            continue
+        files = media_of_parts(artifact.parts, f"artifacts[{index}]")
+        if len(files) < len(artifact.parts):
+            found.omitted.append(OmittedContext("artifact", artifact.id, UNSUPPORTED))
+        for each in files:
+            if run.context.parent_run_id is None or each.text is not None or profile_of(model).takes(each):
+                found.media.append(each)
+            else:
+                found.omitted.append(OmittedContext("file", artifact.id, UNSUPPORTED, each.estimated_tokens))
+    for index, part in enumerate(item.parts):
+        if part.type not in used and part.type not in FILE_TYPES:
+            found.omitted.append(OmittedContext("part", f"{item.id}/{index}", UNSUPPORTED))
+    found.media += media_of_parts(item.parts, _path_of(task, item))
+    return found
 
 
 def _path_of(task: Task, item: Message | Artifact) -> str:

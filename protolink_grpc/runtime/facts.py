@@ -6,11 +6,12 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, get_args
 
 from protolink_grpc.errors import InvalidArgumentError
-from protolink_grpc.models.action import BudgetUsage
+from protolink_grpc.models.action import BudgetUsage, OmittedItems
 from protolink_grpc.models.artifact import Artifact
 from protolink_grpc.models.events import (
     ActionEnded,
     CancelRequested,
+    ContextPrepared,
     LlmCallCompleted,
     LlmCallFailed,
     LlmCallStarted,
@@ -33,6 +34,7 @@ from protolink_grpc.models.part import ToolOutput
 from protolink_grpc.models.references import References
 from protolink_grpc.models.task import Task, stored_metadata
 from protolink_grpc.models.task_metadata import own_metadata
+from protolink_grpc.models.tool import OfferedTools
 from protolink_grpc.runtime.live_text import LiveTexts
 from protolink_grpc.runtime.log import Fact, LiveTask, payload_of
 from protolink_grpc.wire.events import event_from_frame
@@ -65,6 +67,8 @@ class Emitter:
     failed_action: FailedAction | None = None
     texts: LiveTexts | None = None
     _recording = 0
+    _offered: OfferedTools | None = None
+    _omitted = OmittedItems()
     _flushing: asyncio.Task[None] | None = None
     _scheduled: asyncio.Handle | None = None
     _failure: BaseException | None = None
@@ -151,6 +155,15 @@ class Emitter:
 
     def _note_call(self, payload: LlmCallStarted | LlmCallCompleted | LlmCallFailed) -> None:
         self.end_delta(payload.call_id)
+
+    def _note_prompt(self, payload: ContextPrepared) -> None:
+        """Leave out the offered tools and the omissions that are those of the prompt before, as they are in most steps."""
+        if payload.offered == self._offered:
+            payload.offered = None
+        self._offered = payload.offered or self._offered
+        if payload.omitted == self._omitted:
+            payload.omitted = None
+        self._omitted = payload.omitted or self._omitted
 
     async def _hand_over(self) -> None:
         """Begin to write the emitted facts. Return when the handler may emit the next group, while the store writes this one.
@@ -291,6 +304,7 @@ class Emitter:
 _NOTES: dict[Any, Callable[[Emitter, Any], None]] = {
     TaskMessagesAdded: Emitter._note_output,
     TaskArtifactUpdated: Emitter._note_output,
+    ContextPrepared: Emitter._note_prompt,
     LlmCallStarted: Emitter._note_call,
     LlmCallCompleted: Emitter._note_call,
     LlmCallFailed: Emitter._note_call,

@@ -87,7 +87,7 @@ def _unavailable(*parts: str) -> tuple[Gap, ...]:
 _NOT_RECORDED: Final = _unavailable("sandbox", "execution_environment", "routing", "jobs", "channels")
 _NO_VERIFICATION: Final = _unavailable("verification", "reviews")
 _NO_ARTIFACT_CHECKS: Final = _unavailable("versions", "validation", "differences")
-_NO_CONTEXT_REFS: Final = _unavailable("context_refs", "omitted_items")
+_NO_CONTEXT_REFS: Final = _unavailable("context_refs")
 _CHANGING: Final = "the session kept changing while it was read: this is of a later position"
 
 _RESULTS: Final = {
@@ -476,10 +476,11 @@ class SnapshotService:
     async def _context(self, head: TaskHead, after: int) -> ContextBoundarySnapshot:
         reader = ContextReader(head.task_id)
         await self._read_log(head, after, reader.add_frames)
-        gaps = _NO_CONTEXT_REFS
+        found = reader.snapshot(head.sequence)
+        gaps = (*found.gaps, *_NO_CONTEXT_REFS)
         if after:
             gaps = (Gap("compactions", Availability.UNKNOWN, f"only events after {after} are read"), *gaps)
-        return replace(reader.snapshot(head.sequence), gaps=gaps)
+        return replace(found, gaps=gaps)
 
     async def _read_log(self, head: TaskHead, after: int, add: Callable[[list[bytes]], None]) -> None:
         """Read the log of a task after a sequence, up to its head. The frames are decoded in a thread."""

@@ -4,18 +4,22 @@ Their memory does not grow with the log, except for actions that have not ended.
 """
 
 from collections import Counter, deque
+from dataclasses import replace
 from typing import Final
 
 from protolink_grpc.models import events as ev
-from protolink_grpc.models.action import ApprovalState, PolicyEffect
+from protolink_grpc.models.action import ApprovalState, OmittedItems, PolicyEffect
 from protolink_grpc.models.snapshot import (
     ActionCount,
+    Availability,
     CompactionSummary,
     ContextBoundarySnapshot,
     EvidenceSnapshot,
+    Gap,
     PolicyCount,
 )
 from protolink_grpc.models.task_control import LinkKind, TaskLink
+from protolink_grpc.models.tool import OfferedTools
 from protolink_grpc.net.trace_context import trace_of
 from protolink_grpc.wire.events import events_of_kinds, sequence_of
 
@@ -25,11 +29,17 @@ MAX_RUNS: Final = 100
 
 
 class ContextReader:
-    """Finds the latest `context.prepared` and the newest compactions of a task."""
+    """Finds the latest `context.prepared` and the newest compactions of a task.
+
+    The tools and the omissions of a prompt are in an earlier event of its run, if they have not changed since. A run whose first
+    prompt has no tools was recorded by an earlier version: both are unknown.
+    """
 
     def __init__(self, task_id: str) -> None:
         self._task_id = task_id
         self._prepared: ev.RunEvent | None = None
+        self._offered: OfferedTools | None = None
+        self._omitted = OmittedItems()
         self._compactions: deque[CompactionSummary] = deque(maxlen=MAX_COMPACTIONS)
 
     def add_frames(self, frames: list[bytes]) -> None:
@@ -37,8 +47,12 @@ class ContextReader:
         for event in events_of_kinds(frames, ev.ContextPrepared, ev.ContextCompacted):
             if isinstance(event.payload, ev.ContextCompacted):
                 self._compactions.append(CompactionSummary(event.sequence or 0, event.timestamp, event.payload))
-            else:
+            elif isinstance(event.payload, ev.ContextPrepared):
+                if self._prepared is None or self._prepared.run_id != event.run_id:
+                    self._offered, self._omitted = None, OmittedItems()
                 self._prepared = event
+                self._offered = event.payload.offered or self._offered
+                self._omitted = event.payload.omitted or self._omitted
 
     def snapshot(self, sequence: int) -> ContextBoundarySnapshot:
         """Return the snapshot after the event `sequence`, which was the last one to be added."""
@@ -47,7 +61,16 @@ class ContextReader:
         if prepared is None or not isinstance(prepared.payload, ev.ContextPrepared):
             return ContextBoundarySnapshot(self._task_id, sequence, compactions=compactions)
         manifest, step = prepared.payload.manifest, prepared.payload.step
-        return ContextBoundarySnapshot(self._task_id, sequence, prepared.sequence or 0, manifest, step, compactions)
+        found = ContextBoundarySnapshot(self._task_id, sequence, prepared.sequence or 0, manifest, step, compactions)
+        if self._offered is None:
+            return replace(found, gaps=_NO_PROMPT_FACTS)
+        return replace(found, offered=self._offered, omitted=self._omitted)
+
+
+_NO_PROMPT_FACTS: Final = tuple(
+    Gap(part, Availability.UNKNOWN, "an earlier version of the agent has written this log")
+    for part in ("offered", "omitted")
+)
 
 
 _EVIDENCE: Final = (

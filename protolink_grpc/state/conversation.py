@@ -18,7 +18,7 @@ from protolink_grpc.models.conversation import (
 from protolink_grpc.models.json_value import to_json
 from protolink_grpc.models.session import split_conversation_id
 from protolink_grpc.models.state import StateStoreReport
-from protolink_grpc.storage.agent_storage import Storage
+from protolink_grpc.storage.agent_storage import Conversation, Storage
 
 OMITTED_KEY = "omitted_bytes"
 """Key in a message of a report for the size in bytes of a message that is too large."""
@@ -82,6 +82,10 @@ class ConversationMemory:
     async def history(self, session_id: str, *, limit: int | None = None) -> list[LLMMessage]:
         """Return the messages of a session, oldest first: those of the window, or of `limit` if it is given."""
         return (await self._storage().load_messages(session_id, self.window if limit is None else limit)).messages
+
+    async def read(self, session_id: str) -> Conversation:
+        """Return the messages of the window, oldest first, and the number of all messages of the session."""
+        return await self._storage().load_messages(session_id, self.window)
 
     async def remember(self, session_id: str, turn_id: str, messages: Sequence[LLMMessage]) -> bool:
         """Add a successful turn atomically. It is stored when this returns.

@@ -37,6 +37,7 @@ PROVIDERS: Final = {
 _NAMES: Final = {
     "finish_reason": "",  # a list in the conventions
     "model": "gen_ai.request.model",
+    "response_model": "gen_ai.response.model",
     "provider": "",  # see PROVIDERS
     "input_tokens": "gen_ai.usage.input_tokens",
     "output_tokens": "gen_ai.usage.output_tokens",

@@ -472,6 +472,7 @@ def _call_facts(payload: LlmCallCompleted) -> dict[str, Any]:
         "cached_input_tokens": payload.cached_input_tokens,
         "reasoning_tokens": payload.reasoning_tokens,
         "finish_reason": payload.finish_reason or None,
+        "response_model": payload.response_model or None,
         "cost_micros": None if cost is None else payload.cost_micros,
         "currency": None if cost is None else payload.currency,
     }

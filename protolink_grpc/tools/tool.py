@@ -37,6 +37,9 @@ NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,127}")
 LOCAL_OWNER = "local"
 """The runtime owner of tools whose code runs in the process of the agent."""
 
+PEER_OWNER = "agent:"
+"""The runtime owner of a peer begins with this; its name follows."""
+
 ActionBuilder = Callable[..., Any]
 """`(arguments, RunContext) -> RunAction`, sync or async. It is untyped, because only the runtime calls it and checks the result."""
 

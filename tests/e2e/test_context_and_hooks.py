@@ -42,6 +42,14 @@ async def log_of(client: AgentClient, task: Task) -> list[RunEvent]:
     return [event async for event in client.subscribe(task.id)]
 
 
+def prompts_by_run(events: list[RunEvent]) -> list[list[ContextPrepared]]:
+    found: dict[str, list[ContextPrepared]] = {}
+    for event in events:
+        if isinstance(event.payload, ContextPrepared):
+            found.setdefault(event.run_id, []).append(event.payload)
+    return list(found.values())
+
+
 async def test_a_long_session_over_grpc_stays_within_the_window(tmp_path: Path) -> None:
     agent = build(tmp_path, "this process")
     async with agent:
@@ -83,6 +91,11 @@ async def test_a_run_that_another_process_continues_makes_the_same_call(
         events = await log_of(client, task)
         summaries = {event.payload.summary for event in events if isinstance(event.payload, ContextCompacted)}
         assert "summary of the first process" in summaries
+        first, second = prompts_by_run(events)
+        left_out = [each.omitted for each in first if each.omitted is not None][-1]
+        assert left_out == second[0].omitted
+        assert left_out.count > 0
+        assert [each.offered for each in first if each.offered is not None][-1] == second[0].offered
         notes = [event for event in events if event.type == "action.started" and event.payload.name == "note"]
         assert len(notes) == LAST, "an action of a hook does not take the result of an action of another decision"
 

@@ -19,9 +19,10 @@ from protolink_grpc.llms.loop import InferenceRequest, Observation
 from protolink_grpc.llms.mock import Answer, MockLLM
 from protolink_grpc.llms.port import ModelItem, ModelRequest, ModelResponse
 from protolink_grpc.llms.profile import LLMModelProfile
+from protolink_grpc.models.action import OmittedContext, OmittedItems
 from protolink_grpc.models.context import RunBudget
 from protolink_grpc.models.conversation import SUMMARY_KEY, LLMMessage, message_tokens
-from protolink_grpc.models.events import ContextCompacted, ContextPrepared, LlmCallFailed
+from protolink_grpc.models.events import ContextCompacted, ContextPrepared, LlmCallFailed, LlmCallStarted
 from protolink_grpc.models.json_value import to_json
 from protolink_grpc.models.media import Media
 from protolink_grpc.policy.budget import BudgetEnforcer
@@ -467,6 +468,7 @@ async def test_a_repeated_attempt_makes_the_same_call(native: bool, policy: Cont
             repeated.decisions |= {k: v for k, v in stage.decisions.items() if k.startswith(f"{key}/")}
             await infer(again, repeated, request)
             assert again.texts(0) == whole.texts(died + 1)
+            assert omissions_of_call(repeated, key) == omissions_of_call(stage, key), "whatever the tokenizer counts"
 
 
 # The claim
@@ -486,3 +488,97 @@ async def test_a_conversation_of_500_turns_never_exceeds_the_window_and_has_the_
         assert model.tokens(number) <= window - window // 8 + 5
         assert "Where to?" in [message.content for message in request.messages]
         assert request.messages[0].role == "user"
+
+
+# What a prompt leaves out
+
+
+def omissions(stage: Stage, number: int = -1) -> list[tuple[str, str, str]]:
+    omitted = stage.of(ContextPrepared)[number].omitted
+    return [(each.kind, each.ref, each.reason) for each in omitted.items]
+
+
+def omissions_of_call(stage: Stage, call_id: str) -> list[tuple[str, str, str]]:
+    """The omissions of the last prompt that was sent with this id."""
+    prepared, found = 0, 0
+    for _, payload in stage.reports:
+        prepared += isinstance(payload, ContextPrepared)
+        if isinstance(payload, LlmCallStarted) and payload.call_id == call_id:
+            found = prepared
+    assert found
+    return omissions(stage, found - 1)
+
+
+async def test_the_newest_removed_turns_are_listed_and_all_of_them_are_counted() -> None:
+    history = talk(40)
+    model, stage = Recorder(final(), window=1200), Stage()
+    await infer(model, stage, replace(QUIET, history=history))
+    left = len(model.texts()[:-1]) // 2
+    firsts = [message.id for message in history[::2]]
+    assert omissions(stage) == [("turn", ref, "context_window") for ref in firsts[20 - left : 40 - left]]
+    (prepared,) = stage.of(ContextPrepared)
+    assert prepared.omitted.count == 40 - left
+    assert sum(each.tokens for each in prepared.omitted.items) == 20 * 2 * (100 // 4)
+
+
+async def test_a_prompt_that_is_complete_leaves_nothing_out() -> None:
+    stage = Stage()
+    await infer(Recorder(tool(city="Oia"), final(), window=100_000), stage, replace(QUIET, history=talk(3)))
+    assert [each.omitted for each in stage.of(ContextPrepared)] == [OmittedItems()] * 2
+
+
+@both_modes
+async def test_a_shortened_result_is_named_by_the_id_of_its_call_with_the_tokens_that_are_left_out(
+    native: bool,
+) -> None:
+    policy = ContextPolicy(tool_result_max_chars=1000)
+    stage = answered("x" * 5000)
+    await infer(Recorder(tool(city="Oia"), final(), native=native), stage, replace(QUIET, context_policy=policy))
+    (call_id,) = (call.call_id for calls in stage.acts for call in calls)
+    assert (omissions(stage, 0), omissions(stage, 1)) == ([], [("tool_result", call_id, "too_large")])
+    (done,) = stage.of(ContextCompacted)
+    (left_out,) = stage.of(ContextPrepared)[1].omitted.items
+    read_tool = [item.tokens for item in stage.of(ContextPrepared)[1].manifest.context_items if "artifact" in item.name]
+    assert left_out.tokens == done.before_tokens - done.after_tokens + sum(read_tool)
+
+
+async def test_removed_rounds_are_named_by_their_model_calls_and_older_results_by_their_calls() -> None:
+    sizes = iter(range(1, 29))
+    stage = Stage(lambda call: Observation("ok", "r" * 97 * next(sizes)))
+    await infer(Recorder(*(tool(city=f"c{n}") for n in range(28)), final(), window=1600), stage, QUIET)
+    found = omissions(stage)
+    removed = [ref for kind, ref, _ in found if kind == "step"]
+    assert len(removed) > 10
+    assert removed == [f"msg/0/{n}" for n in range(int(removed[0].split("/")[2]), int(removed[-1].split("/")[2]) + 1)]
+    calls = [call.call_id for calls in stage.acts for call in calls]
+    shortened = [ref for kind, ref, _ in found if kind == "tool_result"]
+    assert shortened == calls[-len(shortened) :]
+    assert stage.of(ContextPrepared)[-1].omitted.count == int(removed[-1].split("/")[2]) + len(shortened)
+
+
+async def test_at_most_100_omissions_are_listed_the_newest_ones() -> None:
+    calls = [tool(city=f"c{n}") for n in range(120)]
+    stage = answered("x" * 400)
+    policy = ContextPolicy(tool_result_max_chars=300)
+    await infer(Recorder(calls, final()), stage, replace(QUIET, context_policy=policy))
+    omitted = stage.of(ContextPrepared)[-1].omitted
+    refs = [call.call_id for calls in stage.acts for call in calls]
+    assert [each.ref for each in omitted.items] == refs[20:]
+    assert omitted.count == 120
+
+
+async def test_the_cut_part_of_an_invalid_answer_is_left_out() -> None:
+    stage = Stage()
+    await infer(Recorder("z" * 8000, final(), native=False), stage, replace(QUIET, tools=()))
+    assert omissions(stage) == [] if len(stage.of(ContextPrepared)) == 1 else [("message", "msg/0/1", "too_large")]
+
+
+async def test_what_the_input_leaves_out_comes_between_the_history_and_the_rounds() -> None:
+    given = OmittedContext("artifact", "report", "unsupported")
+    stage = answered("x" * 5000)
+    policy = ContextPolicy(max_tokens=1400, reserve_tokens=0, tool_result_max_chars=1000)
+    request = replace(QUIET, history=talk(40), context_policy=policy, omitted=[given])
+    await infer(Recorder(tool(city="Oia"), final()), stage, request)
+    kinds = [kind for kind, _, _ in omissions(stage)]
+    assert kinds[-2:] == ["artifact", "tool_result"]
+    assert set(kinds[:-2]) == {"turn"}

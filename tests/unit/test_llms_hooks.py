@@ -15,8 +15,9 @@ from protolink_grpc.llms.hooks import AgentHooks, FinalOutput, HookError, Infere
 from protolink_grpc.llms.loop import Inference, InferenceRequest, InferenceResult, Observation
 from protolink_grpc.llms.mock import ScriptedLLM
 from protolink_grpc.llms.port import ModelRequest, ModelResponse, ToolSpec
+from protolink_grpc.models.action import OmittedContext, OmittedItems
 from protolink_grpc.models.context import RunBudget
-from protolink_grpc.models.events import LlmStep
+from protolink_grpc.models.events import ContextPrepared, LlmStep
 from protolink_grpc.models.media import Media
 from protolink_grpc.models.summaries import summary_of
 from protolink_grpc.policy.budget import BudgetEnforcer
@@ -103,6 +104,20 @@ async def test_a_tool_that_before_model_removes_cannot_be_called_in_that_step(ru
         assert "weather" in hooked.prompts[0].system
         assert "book" not in hooked.prompts[0].system
     assert hooked.steps[0][1] == {"hook": "before_model", "changed": ["tools"], "removed_tools": ["book"]}
+
+
+@both_modes
+async def test_messages_that_before_model_removes_are_omissions(runner: ToolRunner, native: bool) -> None:
+    def without_results(call: ModelInput) -> ModelRequest:
+        return replace(
+            call.request, messages=[each for each in call.request.messages if "did weather" not in each.content]
+        )
+
+    hooked = Hooked(runner, before_model=without_results)
+    await hooked.run([tool(city="Athens"), final()], native=native)
+    (call_id,) = (call.call_id for calls in hooked.stage.acts for call in calls)
+    first, second = (each.omitted for each in hooked.stage.of(ContextPrepared))
+    assert (first, second) == (OmittedItems(), OmittedItems((OmittedContext("message", call_id, "hook"),), 1))
 
 
 async def test_before_model_cannot_add_a_tool_or_return_something_else(runner: ToolRunner) -> None:

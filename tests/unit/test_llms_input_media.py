@@ -98,11 +98,19 @@ async def test_a_refused_file_of_the_query_names_part_type_model_and_what_the_mo
 async def test_a_refused_file_of_the_history_or_of_a_tool_is_a_note():
     llm = ScriptedLLM([tool(city="Rome"), final()])
     llm.configure_metrics(input_media=("audio/*",))
-    await run(llm, Stage(lambda _: RESULT), history=[LLMMessage("user", "Look", media=(IMAGE,))], media=(SOUND,))
+    stage, seen = Stage(lambda _: RESULT), LLMMessage("user", "Look", media=(IMAGE,))
+    await run(llm, stage, history=[seen], media=(SOUND,))
     assert files_of(llm) == [[("user", SOUND)]] * 2
     messages = llm.requests[1].messages
     for message in (messages[0], messages[-1]):
         assert '"note":"this model does not take it"' in message.content
+    (call_id,) = (call.call_id for calls in stage.acts for call in calls)
+    assert [
+        [(each.kind, each.ref, each.reason) for each in done.omitted.items] for done in stage.of(ContextPrepared)
+    ] == [
+        [("file", seen.id, "unsupported")],
+        [("file", seen.id, "unsupported"), ("file", call_id, "unsupported")],
+    ]
 
 
 def test_a_pattern_must_be_a_media_type():

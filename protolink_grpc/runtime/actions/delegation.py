@@ -27,10 +27,11 @@ from protolink_grpc.models.lifecycle import TaskState
 from protolink_grpc.models.part import ToolOutput
 from protolink_grpc.models.payload import copied
 from protolink_grpc.models.task import Task
+from protolink_grpc.models.tool import OfferedTool
 from protolink_grpc.net.trace_context import with_trace
 from protolink_grpc.net.tracing import current_trace
 from protolink_grpc.policy.budget import TICK_S, Reservation
-from protolink_grpc.policy.capabilities import narrow
+from protolink_grpc.policy.capabilities import narrow, static_effect
 from protolink_grpc.runtime.actions.gate import (
     AGENT_CALL,
     DELEGATE,
@@ -45,6 +46,7 @@ from protolink_grpc.runtime.actions.sampling import ModelSampler
 from protolink_grpc.runtime.actions.tools import ToolActions
 from protolink_grpc.runtime.journal import ActionRecord
 from protolink_grpc.tools.context import Memory
+from protolink_grpc.tools.tool import PEER_OWNER
 from protolink_grpc.tools.toolbox import Toolbox
 
 
@@ -120,6 +122,12 @@ class Actions(ToolActions):
     ) -> None:
         super().__init__(toolbox, gate, memory, sampler)
         self.peers = peers
+
+    def offered(self, peers: Sequence[AgentCard], context: RunContext) -> list[OfferedTool]:
+        """Return the tools of the agent, and these peers, as a run offers them to a model."""
+        found = self.offered_tools(context)
+        effect = static_effect(self.gate.policy, frozenset({DELEGATE}), context)
+        return found + [OfferedTool(peer.name, f"{PEER_OWNER}{peer.name}", effect=effect) for peer in peers]
 
     async def delegate(
         self,

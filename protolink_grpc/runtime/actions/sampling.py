@@ -7,7 +7,7 @@ from typing import Any
 from protolink_grpc.errors import UnimplementedError
 from protolink_grpc.llms.loop_host import ActionCall, InferenceRequest, InferSettings, Observation
 from protolink_grpc.llms.manifest import ContextMeter, profile_of
-from protolink_grpc.llms.model_call import ModelCaller
+from protolink_grpc.llms.model_call import ModelCaller, Prompt
 from protolink_grpc.llms.port import LanguageModel
 from protolink_grpc.models.action import RunAction
 from protolink_grpc.models.conversation import LLMMessage
@@ -67,7 +67,9 @@ class ModelSampler:
 
         async def execute(action: RunAction) -> ActionResult:
             done = await _ask(model, settings, action_context, messages)
-            return ActionResult({"text": done.text, "model": done.model, "finish_reason": done.finish_reason})
+            return ActionResult(
+                {"text": done.text, "model": done.response_model or done.model, "finish_reason": done.finish_reason}
+            )
 
         async def prepare() -> PreparedAction:
             return PreparedAction(action, execute, idempotent=True, read_only=True, is_counted=False)
@@ -87,7 +89,7 @@ async def _ask(
     for message in messages:
         meter.add(message)
     caller = ModelCaller(model, request, _SamplingHost(action_context), meter=meter)
-    return await caller.answer(1, call_id, caller.prompt(INSTRUCTIONS, messages))
+    return await caller.answer(1, call_id, Prompt(caller.prompt(INSTRUCTIONS, messages)))
 
 
 class _SamplingHost:

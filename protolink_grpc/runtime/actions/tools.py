@@ -5,7 +5,7 @@ import inspect
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from itertools import count
 from typing import Any, Final
 
@@ -28,7 +28,7 @@ from protolink_grpc.models.message import Message
 from protolink_grpc.models.part import Part, ToolCall, ToolOutput
 from protolink_grpc.models.snapshot import Availability, Gap, ToolInventoryEntry, ToolInventorySnapshot
 from protolink_grpc.models.task_target import TaskTarget
-from protolink_grpc.models.tool import ToolDescription
+from protolink_grpc.models.tool import OfferedTool, ToolDescription
 from protolink_grpc.models.tool_result import find_tool_output
 from protolink_grpc.policy.capabilities import Policy, static_effect
 from protolink_grpc.runtime.actions.gate import (
@@ -47,7 +47,7 @@ from protolink_grpc.runtime.service import TaskService
 from protolink_grpc.runtime.submission import Submission
 from protolink_grpc.tools.arguments import CheckedArguments
 from protolink_grpc.tools.context import NO_MEMORY, Memory, SampledText, ToolContext, sample_nothing
-from protolink_grpc.tools.tool import Tool
+from protolink_grpc.tools.tool import PEER_OWNER, Tool
 from protolink_grpc.tools.toolbox import Toolbox
 
 ExecuteInTask = Callable[[ActionContext, RunAction], Awaitable[ActionResult]]
@@ -76,6 +76,21 @@ class ToolActions:
         self.task_tools: dict[Tool, ExecuteInTask] = {}
         self._memory = memory
         self._sampler = sampler
+
+    def offered_tools(self, context: RunContext) -> list[OfferedTool]:
+        """Return the tools as a run offers them to a model, with the effect of policy and permissions on their calls."""
+        effect_of = cache(partial(static_effect, self.gate.policy, context=context))
+        return [
+            OfferedTool(
+                tool.name,
+                tool.runtime_owner,
+                tool.read_only,
+                tool.idempotent,
+                tool.destructive,
+                effect_of_calls(tool, effect_of(tool.capabilities)),
+            )
+            for tool in self.toolbox.all()
+        ]
 
     async def call_tool(
         self,
@@ -240,6 +255,11 @@ INVENTORY_BYTES: Final = 2 << 20
 """Maximum size of an inventory. gRPC receives 4 MiB per message by default; ListTools has pages."""
 
 
+def effect_of_calls(tool: Tool, effect: PolicyEffect | None) -> PolicyEffect | None:
+    """Return the effect on calls of a tool whose capabilities have this effect; None if its `action_builder` may add some."""
+    return effect if tool.action_builder is None or effect is PolicyEffect.DENY else None
+
+
 def tool_inventory(
     toolbox: Toolbox,
     policy: Policy | None,
@@ -278,9 +298,7 @@ def tool_inventory(
 def _tool_entry(
     tool: Tool, description: ToolDescription, policy: Policy | None, context: RunContext
 ) -> ToolInventoryEntry:
-    effect = static_effect(policy, tool.capabilities, context)
-    if tool.action_builder is not None and effect is not PolicyEffect.DENY:
-        effect = None  # the builder may add capabilities
+    effect = effect_of_calls(tool, static_effect(policy, tool.capabilities, context))
     return ToolInventoryEntry(replace(description, effect=effect), tool.runtime_owner)
 
 
@@ -291,7 +309,7 @@ def _peer_entry(peer: AgentCard, policy: Policy | None, context: RunContext) -> 
         capabilities=(DELEGATE,),
         effect=static_effect(policy, frozenset({DELEGATE}), context),
     )
-    return ToolInventoryEntry(description, f"agent:{peer.name}")
+    return ToolInventoryEntry(description, f"{PEER_OWNER}{peer.name}")
 
 
 TOOL_TASK = "plgrpc.tool_call"

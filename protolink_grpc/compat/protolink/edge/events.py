@@ -222,7 +222,7 @@ def _call_completed(_: ev.RunEvent, payload: ev.LlmCallCompleted) -> LlmFields:
         {
             "call_id": payload.call_id,
             "provider": payload.provider,
-            "model": payload.model,
+            "model": payload.response_model or payload.model,
             "latency_ms": payload.duration_micros / 1000,
             "metrics": metrics,
         },
