@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any, TypeVar
 
-from protolink_grpc.storage.records import Key, Kind, Records, Revisions, Where
+from protolink_grpc.storage.records import Key, Kind, Records, Revisions, Where, values_getter
 
 R = TypeVar("R")
 T = TypeVar("T")
@@ -21,16 +21,22 @@ NEAR_END = 16
 """How many records at the end of a list are compared before a binary search, and moved for one that comes before them."""
 
 
+MANY = 256
+"""Number of records of a scope from which on lists that an index of the kind selects do not compare all of them."""
+
+
 @dataclass(slots=True)
 class _Scope:
     """The records of one kind and scope.
 
     Attributes:
         by_key: In the order of the kind if `is_sorted`. Those of a watched kind are always in the order of their latest change.
+        parts: By the fields of an index, for each combination of their values: the records that have them.
     """
 
     by_key: dict[Key, Any] = field(default_factory=dict)
     is_sorted: bool = True
+    parts: "dict[tuple[str, ...], dict[Key, _Scope]] | None" = None
 
 
 class MemoryRecords:
@@ -97,6 +103,8 @@ class MemoryRecords:
         self, kind: Kind[R], where: Where, *, after: Key | None = None, limit: int | None = None, reverse: bool = False
     ) -> list[R]:
         existing = self._scopes.get((kind.name, where[kind.scope]))
+        if existing is not None and len(existing.by_key) >= MANY and (names := _index_for(kind, where)):
+            existing = _part_of(existing, names, where)
         if existing is None:
             return []
         position_of = kind.position_of
@@ -188,19 +196,13 @@ class MemoryRecords:
         existing = scope.by_key.get(key)
         if self._undo is not None:
             self._undo.append((kind, key, existing))
+        _place(kind, scope, key, existing, record)
         if record is not None:
-            later: list[tuple[Key, Any]] = []
-            if existing is None or kind.watched or kind.position_of(existing) != kind.position_of(record):
-                scope.by_key.pop(key, None)  # the most recently changed one is last
-                later = self._take_later(kind, scope, record)
-            scope.by_key[key] = record
-            scope.by_key.update(later)
             if kind.task:
                 task_id = getattr(record, kind.task)
                 if existing is None or not task_id or task_id != getattr(existing, kind.task):
                     self._assign(kind, key, task_id)
             return
-        scope.by_key.pop(key, None)
         if kind.task and existing is not None:
             for task_id in {getattr(existing, kind.task), *self._former.pop((kind.name, key), ())}:
                 self._unassign(kind, key, task_id)
@@ -223,27 +225,6 @@ class MemoryRecords:
         if not of_task:
             self._of_tasks.pop(task_id, None)
 
-    @staticmethod
-    def _take_later(kind: Kind[Any], scope: _Scope, record: Any) -> list[tuple[Key, Any]]:
-        """Remove the records that follow a new one in the order of the kind, and return them in order.
-
-        If there are more than `NEAR_END`, or the kind is watched, none is removed, and the scope is not sorted any more.
-        """
-        if not scope.is_sorted or not scope.by_key:
-            return []
-        position = kind.position_of(record)
-        later: list[tuple[Key, Any]] = []
-        for key, each in reversed(scope.by_key.items()):
-            if kind.position_of(each) < position:
-                break
-            if kind.watched or len(later) == NEAR_END:
-                scope.is_sorted = False
-                return []
-            later.append((key, each))
-        for key, _ in later:
-            del scope.by_key[key]
-        return later[::-1]
-
     def _restore(self, kind: Kind[Any], key: Key, existing: Any) -> None:
         undo, self._undo = self._undo, None
         undone = self._scopes[kind.name, key[0]].by_key.get(key)
@@ -255,7 +236,7 @@ class MemoryRecords:
         self._undo = undo
         scope = self._scopes.get((kind.name, key[0]))
         if scope is not None:
-            scope.is_sorted = False
+            scope.is_sorted, scope.parts = False, None
             if kind.watched:
                 scope.by_key = dict(sorted(scope.by_key.items(), key=lambda item: item[1].revision))
 
@@ -272,7 +253,7 @@ class MemoryRecords:
                 others = self._former.get((kind.name, key), set())
                 others.discard(task_id)
                 if getattr(record, kind.task) == task_id and others:
-                    scope.by_key[key] = replace(record, **{kind.task: others.pop()})
+                    _place(kind, scope, key, record, replace(record, **{kind.task: others.pop()}))
                 elif getattr(record, kind.task) == task_id:
                     self._drop(kind, key)
 
@@ -306,6 +287,74 @@ class MemoryRecords:
         given: R = replace(record, worker=worker)  # type: ignore[type-var]  # a dataclass
         self._set(kind, kind.key_of(record), given)
         return given
+
+
+def _place(kind: Kind[Any], scope: _Scope, key: Key, existing: Any, record: Any) -> None:
+    """Put a record into a scope and its parts, in place of the existing one. None means that there is no such record."""
+    if record is None:
+        scope.by_key.pop(key, None)
+    else:
+        later: list[tuple[Key, Any]] = []
+        if existing is None or kind.watched or kind.position_of(existing) != kind.position_of(record):
+            scope.by_key.pop(key, None)  # the most recently changed one is last
+            later = _take_later(kind, scope, record)
+        scope.by_key[key] = record
+        scope.by_key.update(later)
+    for names, parts in scope.parts.items() if scope.parts else ():
+        read = values_getter(names)
+        before = None if existing is None else read(existing)
+        after = None if record is None else read(record)
+        if before is not None and before != after:
+            _place(kind, parts[before], key, existing, None)
+            if not parts[before].by_key:
+                del parts[before]
+        if after is not None:
+            _place(kind, parts.setdefault(after, _Scope()), key, existing if before == after else None, record)
+
+
+def _take_later(kind: Kind[Any], scope: _Scope, record: Any) -> list[tuple[Key, Any]]:
+    """Remove the records that follow a new one in the order of the kind, and return them in order.
+
+    If there are more than `NEAR_END`, or the kind is watched, none is removed, and the scope is not sorted any more.
+    """
+    if not scope.is_sorted or not scope.by_key:
+        return []
+    position = kind.position_of(record)
+    later: list[tuple[Key, Any]] = []
+    for key, each in reversed(scope.by_key.items()):
+        if kind.position_of(each) < position:
+            break
+        if kind.watched or len(later) == NEAR_END:
+            scope.is_sorted = False
+            return []
+        later.append((key, each))
+    for key, _ in later:
+        del scope.by_key[key]
+    return later[::-1]
+
+
+def _index_for(kind: Kind[Any], where: Where) -> tuple[str, ...]:
+    """Return the fields of an index by which a list selects; empty if none fits."""
+    order = kind.order or kind.key
+    for index in kind.indexes:
+        names = index[: -len(order)] if index[-len(order) :] == order else index
+        if len(names) > 1 and len(names) == len(where) and all(name in where for name in names):
+            return () if kind.watched or any(isinstance(each, frozenset) for each in where.values()) else names
+    return ()
+
+
+def _part_of(scope: _Scope, names: tuple[str, ...], where: Where) -> _Scope | None:
+    """Return the records of a scope with the given values. Their part is created when it is needed first."""
+    if scope.parts is None:
+        scope.parts = {}
+    parts = scope.parts.get(names)
+    if parts is None:
+        parts = scope.parts[names] = {}
+        read = values_getter(names)
+        for key, record in scope.by_key.items():
+            part = parts.setdefault(read(record), _Scope(is_sorted=scope.is_sorted))
+            part.by_key[key] = record
+    return parts.get(tuple(where[name] for name in names))
 
 
 def _sorted_after(

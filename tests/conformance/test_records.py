@@ -4,13 +4,16 @@ import asyncio
 import enum
 import random
 from collections.abc import AsyncIterator, Callable
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from protolink_grpc.errors import InvalidArgumentError, StoreError
+from protolink_grpc.storage import memory_records
 from protolink_grpc.storage.memory import MemoryStore
 from protolink_grpc.storage.port import TaskStore
 from protolink_grpc.storage.records import Kind, Records, page_of
@@ -69,6 +72,24 @@ class Line:
 LINES = Kind(Line, name="lines", key=("book", "chapter", "place"))
 
 
+@dataclass(frozen=True, slots=True)
+class Turn:
+    session: int
+    id: int
+    thread: str
+    color: Color
+    position: int
+
+
+TURNS = Kind(
+    Turn,
+    name="turns",
+    key=("session", "id"),
+    order=("position", "id"),
+    indexes=(("session", "thread", "position", "id"), ("session", "thread", "color")),
+)
+
+
 @pytest.fixture(params=["memory", "sqlite"])
 async def store(
     request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -76,7 +97,7 @@ async def store(
     if request.param == "memory":
         store: TaskStore = MemoryStore()
     else:
-        tables = {**log.SCHEMA.tables, **tables_of(NOTES, LINES)}
+        tables = {**log.SCHEMA.tables, **tables_of(NOTES, LINES, TURNS)}
         monkeypatch.setattr(log, "SCHEMA", replace(log.SCHEMA, tables=tables))
         store = SQLiteStore(tmp_path / "tasks.db")
     await store.open()
@@ -102,6 +123,63 @@ async def test_a_record_is_kept_as_it_was_put_with_its_revision(store: TaskStore
     assert type(kept.color) is Color
     assert kept.done is True
     assert await get(store, "other") is None
+
+
+def listed(records: Records, **query: Any) -> list[Turn]:
+    return records.select(TURNS, **query)
+
+
+@pytest.mark.parametrize("seed", range(20))
+async def test_lists_by_an_index_follow_every_change(
+    store: TaskStore, seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(memory_records, "MANY", 4)
+    rng, known = random.Random(seed), dict[int, Turn]()
+
+    def change(records: Records, *, fails: bool) -> None:
+        for _ in range(rng.randrange(5)):
+            turn_id = rng.randrange(40)
+            if rng.random() < 0.3:
+                records.delete(TURNS, 1, turn_id)
+                after.pop(turn_id, None)
+            else:
+                turn = Turn(1, turn_id, rng.choice("ab"), rng.choice(list(Color)), rng.randrange(30))
+                after[turn_id] = records.put(TURNS, turn)
+        if fails:
+            raise InvalidArgumentError("no")
+
+    for _ in range(60):
+        after = dict(known)
+        fails = rng.random() < 0.2
+        with pytest.raises(InvalidArgumentError) if fails else nullcontext():
+            await store.change(partial(change, fails=fails))
+        known = known if fails else after
+        thread, color, reverse = rng.choice("abc"), rng.choice(list(Color)), rng.random() < 0.5
+        limit, start = rng.choice([None, 1, 3]), rng.choice([None, (rng.randrange(30), rng.randrange(40))])
+        for where in ({"session": 1, "thread": thread}, {"session": 1, "thread": thread, "color": color}):
+            expected = [each for each in known.values() if all(getattr(each, k) == v for k, v in where.items())]
+            expected.sort(key=lambda each: (each.position, each.id), reverse=reverse)
+            if start is not None:
+                place = start
+                expected = [
+                    each
+                    for each in expected
+                    if ((each.position, each.id) < place if reverse else (each.position, each.id) > place)
+                ]
+            found = await store.view(partial(listed, where=where, after=start, limit=limit, reverse=reverse))
+            assert found == expected[:limit]
+
+
+async def test_a_list_by_an_index_in_memory_does_not_compare_the_other_records(monkeypatch: pytest.MonkeyPatch) -> None:
+    store, compared = MemoryStore(), list[object]()
+    matches = memory_records._matches
+    monkeypatch.setattr(memory_records, "_matches", lambda *given: (compared.append(given), matches(*given))[1])
+    turns = [Turn(1, number, "side" if number in (7, 9) else "main", Color.RED, number) for number in range(1000)]
+    await store.change(lambda records: [records.put(TURNS, each) for each in turns])
+    where = {"session": 1, "thread": "side"}
+    found = await store.view(lambda records: records.select(TURNS, where, limit=21, reverse=True))
+    assert found == [turns[9], turns[7]]
+    assert len(compared) == 2
 
 
 @pytest.mark.parametrize("distance", [1, 5, 100])
