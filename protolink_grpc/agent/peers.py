@@ -181,11 +181,11 @@ class Peers:
                 return url
         return None
 
-    async def _url_of(self, name: str, task_id: str, begun_before: str) -> str:
+    async def _url_of(self, name: str, task_id: str, begun: str) -> str:
         """Return the URL of the instance of a name to call. Arguments as in `find`."""
         registry = self._require_registry(name)
         met, started = next(reversed(self._met.get(name, {})), None), self._started_at(name, task_id)
-        begun = started or begun_before
+        begun = started or begun
         if self._is_following:
             followed = [agent for agent in self._known.values() if agent.card.name == name]
             if followed:
@@ -369,7 +369,7 @@ class Peers:
                 peer = await self.reach(target, known.url)
                 if await peer.client.a2a_tasks(peer.url).adopt(task, known, peer.client.timeout):
                     return peer
-                why = "it is another task"
+                why = "it has another context, or has not received the message"
                 break
             except (DeadlineExceededError, UnavailableError) as error:
                 await backoff.wait_after(error)
@@ -377,7 +377,11 @@ class Peers:
                 why = str(error)
                 break
         log.warning(
-            "task %s is sent again, because task %s at %s was not found: %s", task.id, known.task_id, known.url, why
+            "task %s is sent again, because task %s at %s cannot be followed: %s",
+            task.id,
+            known.task_id,
+            known.url,
+            why,
         )
         return None
 
