@@ -21,7 +21,7 @@ from protolink_grpc.reports.replay import RunReplay
 
 @checks_arguments
 def diff_run_reports(baseline: Any, candidate: Any, *, ignore: Iterable[str] = ()) -> RunReportDiff:
-    """Compare two runs. Ids, times, durations, processes and ports of the loopback address are not compared.
+    """Compare two runs. Ids, times, durations, waits for a slot, processes and ports of the loopback address are not compared.
 
     Events are compared in their order. Actions are matched by name and number, model calls by number. The cost is linear in the
     size of the runs.

@@ -45,9 +45,9 @@ class EventNormalizer:
         self._counts: Counter[tuple[str, str]] = Counter()
 
     def normalize(self, event: RunEvent) -> NormalizedEvent | None:
-        """Return the next event; None if each of its facts is ignored, or if it is a text delta."""
-        if isinstance(event.payload, ev.TextDelta):
-            return None
+        """Return the next event; None if each of its facts is ignored, or if it is a text delta or a wait for a slot."""
+        if isinstance(event.payload, ev.TextDelta | ev.TaskQueued):
+            return None  # they depend on readers and on the load of the agent
         read = _READERS.get(type(event.payload), EventNormalizer._read_other)
         found = list(read(self, event, event.payload))
         facts = tuple(
@@ -229,6 +229,9 @@ class EventNormalizer:
     def _read_progress(self, event: RunEvent, progress: ev.TaskProgress) -> Iterator[Fact]:
         yield "events", self._numbered(event.type), progress.to_dict()
 
+    def _read_peer_task(self, event: RunEvent, linked: ev.PeerTaskLinked) -> Iterator[Fact]:
+        yield "events", self._numbered(event.type), linked.to_dict()
+
     def _read_other(self, event: RunEvent, payload: Any) -> Iterator[Fact]:
         """Read an event of the application, or of an unknown kind. Other summaries repeat the payload and are not compared."""
         found = event.to_dict()
@@ -313,4 +316,5 @@ _READERS: dict[type, Callable[[EventNormalizer, RunEvent, Any], Iterator[Fact]]]
     ev.ContextCompacted: EventNormalizer._read_compacted,
     ev.BudgetReported: EventNormalizer._read_budget,
     ev.LlmStep: EventNormalizer._read_step,
+    ev.PeerTaskLinked: EventNormalizer._read_peer_task,
 }

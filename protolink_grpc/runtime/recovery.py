@@ -36,6 +36,14 @@ log. A handler of the application, or a method of a user's service, would start 
 that waited for an approval, or was paused, is resumed in each case.
 """
 
+
+def resumption(recovery: Recovery, replayable: Callable[[TaskFold], bool] | None) -> Callable[[TaskFold], bool]:
+    """Return the function that returns whether another run continues a task that was working."""
+    if recovery == "auto" and replayable is not None:
+        return replayable
+    return lambda _: recovery == "resume"
+
+
 MAX_RESTARTS = 10
 """Maximum number of runs of a task that may die in a row without a result that the next run can use."""
 

@@ -35,7 +35,7 @@ from protolink_grpc.runtime.facts import canceled_status
 from protolink_grpc.runtime.limits import Limits
 from protolink_grpc.runtime.live_text import LiveTexts
 from protolink_grpc.runtime.log import AppendObserver, AppendObservers, LiveTask
-from protolink_grpc.runtime.recovery import Lease, OrphanRecovery, Recovery, this_worker
+from protolink_grpc.runtime.recovery import Lease, OrphanRecovery, Recovery, resumption, this_worker
 from protolink_grpc.runtime.run import Handler, Run, RunActions, RunHost
 from protolink_grpc.runtime.sessions import SessionService
 from protolink_grpc.runtime.slots import RunSlots
@@ -142,7 +142,7 @@ class TaskService:
         self._texts = LiveTexts(
             bounds.delta_interval_s, max_bytes=bounds.max_live_text_bytes, principal_share=bounds.principal_share
         )
-        resumes = _resumption(recovery, replayable)
+        resumes = resumption(recovery, replayable)
         host = RunHost(
             handler,
             self._slots,
@@ -605,10 +605,3 @@ class TaskService:
         run = self._tasks.runs.get(task_id)
         if run is not None and run.live.fold.sequence:
             run.notice_foreign_append()
-
-
-def _resumption(recovery: Recovery, replayable: Callable[[TaskFold], bool] | None) -> Callable[[TaskFold], bool]:
-    """Return the function that returns whether another run continues a task that was working."""
-    if recovery == "auto" and replayable is not None:
-        return replayable
-    return lambda _: recovery == "resume"

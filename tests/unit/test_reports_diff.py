@@ -59,6 +59,13 @@ async def test_runs_that_delegate_on_free_ports_and_mention_ids_are_equal() -> N
     assert_run_matches(await delegated(), await delegated())
 
 
+async def test_a_run_that_waited_for_a_slot_equals_one_that_did_not_wait() -> None:
+    report = await infer(add(1), "It is 3.")
+    submitted, *others = report.events
+    waited = [submitted, RunEvent(payload=ev.TaskQueued(1, 3)), *others]
+    assert report.diff(RunReport.from_events(waited)).matches
+
+
 async def test_results_of_flows_contain_new_messages_and_artifacts_and_are_equal() -> None:
     async def one(task: Task) -> None:
         task.add_message(Message.agent("1"))
