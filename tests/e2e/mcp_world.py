@@ -1,11 +1,15 @@
 """MCP servers in processes of their own, over each transport."""
 
 import asyncio
+import os
+import signal
 import socket
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+
+from warm_python import Process, start_python
 
 from protolink_grpc import MCPToolAdapter
 
@@ -27,7 +31,7 @@ class McpWorld:
     transport: str
     notes: Path
     port: int = 0
-    process: asyncio.subprocess.Process | None = None
+    process: Process | None = None
 
     @property
     def arguments(self) -> list[str]:
@@ -38,23 +42,28 @@ class McpWorld:
         if self.transport == "stdio":
             return
         self.port = self.port or free_port()
-        self.process = await asyncio.create_subprocess_exec(
-            sys.executable, *self.arguments, stdout=asyncio.subprocess.PIPE
-        )
-        assert self.process.stdout is not None
-        async with asyncio.timeout(START_S):
-            assert await self.process.stdout.readline() == b"ready\n"
+        await asyncio.to_thread(self._start)
+
+    def _start(self) -> None:
+        ours, theirs = os.pipe()
+        with open(ours) as output, open(os.devnull) as null:
+            try:
+                # Most of what a server does in a test is to import the SDK, which is no claim of these tests.
+                files = {"stdin": null.fileno(), "stdout": theirs}
+                self.process = start_python(*self.arguments, **files, imports=["mcp.server.mcpserver", "uvicorn"])
+            finally:
+                os.close(theirs)
+            assert output.readline() == "ready\n"
 
     async def kill(self) -> None:
-        if self.process is not None and self.process.returncode is None:
-            self.process.kill()
-            await self.process.wait()
+        if self.process is not None:
+            self.process.send_signal(signal.SIGKILL)
+            await self.wait()
 
     async def wait(self) -> None:
         """Wait until a server for HTTP has ended by itself."""
         if self.process is not None:
-            async with asyncio.timeout(START_S):
-                await self.process.wait()
+            await asyncio.to_thread(self.process.wait, START_S)
 
     def adapter(self, **settings: object) -> MCPToolAdapter:
         if self.transport == "stdio":
