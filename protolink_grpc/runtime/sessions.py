@@ -40,7 +40,7 @@ from protolink_grpc.runtime.watch import LogWatcher
 from protolink_grpc.storage import session_queries as queries
 from protolink_grpc.storage import session_rows as rows
 from protolink_grpc.storage.port import HELD, TaskHead, TaskQuery
-from protolink_grpc.storage.quiet_positions import QuietPosition, find_quiet_position
+from protolink_grpc.storage.quiet_positions import QuietPosition, QuietSearch
 from protolink_grpc.storage.records import Records
 from protolink_grpc.storage.session_log import RolledBack, SessionLog
 from protolink_grpc.storage.session_rows import SessionHead
@@ -326,10 +326,14 @@ class SessionService(SessionTurns):
 
     async def quiet_position(self, principal: str, session_id: str, at: int) -> QuietPosition | None:
         """Return a late position up to `at` at which nothing of a session was open, or None. Raises SessionNotFoundError."""
-        owner = self._owner(principal)
-        return await self._store.view(
-            lambda records: find_quiet_position(records, queries.require_head(records, owner, session_id), at)
-        )
+        owner, search = self._owner(principal), QuietSearch(at)
+
+        def step(records: Records) -> bool:
+            return search.step(records, queries.require_head(records, owner, session_id))
+
+        while not await self._store.view(step):
+            pass
+        return search.found
 
 
 def _drop_unchanged(known: SessionHead, records: Records) -> None:

@@ -7,7 +7,6 @@ from protolink_grpc.models.lifecycle import INTERRUPTED
 from protolink_grpc.models.session import (
     DEFAULT_THREAD,
     SessionCreated,
-    SessionEvent,
     ThreadRolledBack,
     Turn,
     TurnEnded,
@@ -21,8 +20,11 @@ from protolink_grpc.storage.session_queries import read_entries
 from protolink_grpc.storage.session_rows import ENDED_TURNS, ENTRIES, OPEN_TURNS, THREADS, Entry, SessionHead, turn_of
 from protolink_grpc.wire.sessions import events_from_frames
 
-MAX_SCANNED: Final = 1024
-"""Maximum number of entries, from the end of the session, that are searched."""
+MAX_SEARCHED: Final = 1024
+"""Maximum number of entries before the wanted position that are searched."""
+
+STEP: Final = 256
+"""Number of entries that are read in one transaction."""
 
 MAX_OPEN: Final = 100
 """Maximum number of open turns, and of threads, of a session that is searched."""
@@ -42,59 +44,63 @@ class QuietPosition:
     last_turns: dict[str, Turn] = field(default_factory=dict)
 
 
-def find_quiet_position(records: Records, head: SessionHead, at: int) -> QuietPosition | None:
-    """Return a late quiet position of a session up to `at`.
-
-    Returns:
-        None if there is none between the begin of the session and the last `MAX_SCANNED` entries, or if the session has too many
-        threads or open turns.
-    """
-    if at <= 0:
-        return None
-    opened = records.select(OPEN_TURNS, {"session": head.number}, limit=MAX_OPEN + 1)
-    entries = records.select(ENTRIES, {"session": head.number}, limit=MAX_SCANNED, reverse=True)
-    if len(opened) > MAX_OPEN:
-        return None
-    scan = _Scan({each.turn_id for each in opened}, {each.task_id for each in opened})
-    for entry in entries:
-        scan.add(entry)
-        position = entry.first_position - 1
-        if position == 0 or scan.has_rollback:
-            return None
-        if position <= at and not (scan.turns or scan.tasks):
-            return _with_last_turns(records, head, position)
-    return None
-
-
-@dataclass(slots=True)
-class _Scan:
-    """A scan of entries, newest first.
+class QuietSearch:
+    """The search for a late quiet position of a session up to `at`, from the end of the session, in steps of a bounded cost.
 
     Attributes:
-        turns, tasks: Those of the entries so far, and the open ones, that began in an earlier entry.
+        found: The result. None: there is none among the last `MAX_SEARCHED` entries before `at`, a thread was rolled back after it,
+            or the session has too many threads or open turns.
     """
 
-    turns: set[str]
-    tasks: set[str]
-    has_rollback: bool = False
+    def __init__(self, at: int) -> None:
+        self.found: QuietPosition | None = None
+        self._at = at
+        self._left = MAX_SEARCHED
+        self._before: tuple[int, int] | None = None
+        """The key of the last entry that was searched; None before the first step."""
+        self._turns: set[str] = set()
+        self._tasks: set[str] = set()
+        """The turns and the tasks of these entries, and the open ones, that began in an earlier entry."""
 
-    def add(self, entry: Entry) -> None:
-        events = [event for frames in (entry.lead, entry.tail) if frames for event in events_from_frames(frames)]
+    def step(self, records: Records, head: SessionHead) -> bool:
+        """Search the next entries. Returns whether the search has ended."""
+        if self._at <= 0 or (self._before is None and not self._begin(records, head)):
+            return True
+        entries = records.select(ENTRIES, {"session": head.number}, after=self._before, limit=STEP, reverse=True)
+        for entry in entries:
+            position = entry.first_position - 1
+            self._left -= position < self._at
+            if position == 0 or self._left == 0 or not self._add(entry):
+                return True
+            if position <= self._at and not (self._turns or self._tasks):
+                self.found = _with_last_turns(records, head, position)
+                return True
+            self._before = (head.number, entry.position)
+        return not entries
+
+    def _begin(self, records: Records, head: SessionHead) -> bool:
+        """Note the open turns. Returns whether they are not too many."""
+        opened = records.select(OPEN_TURNS, {"session": head.number}, limit=MAX_OPEN + 1)
+        self._turns.update(each.turn_id for each in opened)
+        self._tasks.update(each.task_id for each in opened)
+        return len(opened) <= MAX_OPEN
+
+    def _add(self, entry: Entry) -> bool:
+        """Note the next older entry. Returns whether the search can continue."""
         if entry.task_id:
-            (self.tasks.discard if entry.first_sequence == 1 else self.tasks.add)(entry.task_id)
+            (self._tasks.discard if entry.first_sequence == 1 else self._tasks.add)(entry.task_id)
+        events = [event for frames in (entry.lead, entry.tail) if frames for event in events_from_frames(frames)]
         for event in reversed(events):
-            self._add_event(event)
-
-    def _add_event(self, event: SessionEvent) -> None:
-        match event.payload:
-            case TurnSubmitted(turn_id=turn_id):
-                self.turns.discard(turn_id)
-            case TurnStarted(turn_id=turn_id) | TurnPromoted(turn_id=turn_id) | TurnEnded(turn_id=turn_id):
-                self.turns.add(turn_id)
-            case TurnMerged(into_turn_id=turn_id):
-                self.turns.add(turn_id)
-            case ThreadRolledBack():
-                self.has_rollback = True
+            match event.payload:
+                case TurnSubmitted(turn_id=turn_id):
+                    self._turns.discard(turn_id)
+                case TurnStarted(turn_id=turn_id) | TurnPromoted(turn_id=turn_id) | TurnEnded(turn_id=turn_id):
+                    self._turns.add(turn_id)
+                case TurnMerged(into_turn_id=turn_id):
+                    self._turns.add(turn_id)
+                case ThreadRolledBack():
+                    return False
+        return True
 
 
 def _with_last_turns(records: Records, head: SessionHead, position: int) -> QuietPosition | None:

@@ -143,10 +143,13 @@ async def test_a_session_without_a_quiet_position_near_its_end_has_none(
 ) -> None:
     for _ in range(4):
         await desk.end(await desk.submit("say"))
-    items = await desk.items()
-    assert await desk.found(len(items)) > 0
-    monkeypatch.setattr(quiet_positions, "MAX_SCANNED", 1)
-    assert await desk.found(len(items)) == 0
+    last = len(await desk.items())
+    found = [await desk.found(at) for at in range(last + 1)]
+    assert found[-1] > found[last // 2] > 0
+    monkeypatch.setattr(quiet_positions, "STEP", 1)
+    assert [await desk.found(at) for at in range(last + 1)] == found
+    monkeypatch.setattr(quiet_positions, "MAX_SEARCHED", 1)
+    assert await desk.found(last) == 0
 
 
 async def test_a_session_has_no_quiet_position_before_its_last_rollback(desk: Desk) -> None:
