@@ -16,7 +16,7 @@ class MultiTelemetry(Telemetry):
     """Calls the hooks of several telemetries. An agent calls them independently of each other: each has its own queue and thread.
 
     Args:
-        trackers: The telemetries. Each gets content only if it captures content itself.
+        trackers: The telemetries. Each gets content only if it captures content itself. One that is listed twice is called once.
 
     Raises:
         InvalidArgumentError: A tracker is not a Telemetry; names it.
@@ -26,7 +26,7 @@ class MultiTelemetry(Telemetry):
         for index, each in enumerate(trackers):
             if not isinstance(each, Telemetry):
                 raise InvalidArgumentError("must be a Telemetry", field=f"trackers[{index}]")
-        self.trackers = list(trackers)
+        self.trackers = list({id(each): each for each in trackers}.values())
         self.capture_content = any(each.capture_content for each in trackers)
 
     async def on_task_start(self, task: Task, agent_name: str) -> None:

@@ -1,8 +1,11 @@
 """Converts spans to those of OpenTelemetry's SDK and records metrics. It imports the SDK, so `otel` loads it on first use."""
 
 import os
+import threading
+from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from weakref import WeakSet, WeakValueDictionary
 
 from opentelemetry.metrics import (
     CallbackOptions,
@@ -31,6 +34,9 @@ SCOPE = "protolink_grpc"
 
 FLUSH_TIMEOUT_MS = 3000
 
+MAX_RECORDED = 10_000
+"""Number of spans by which one export may be behind another one that shares its meter provider."""
+
 _KINDS = {"run": SpanKind.SERVER, "agent_call": SpanKind.CLIENT, "llm": SpanKind.CLIENT}
 
 _SAMPLED, _NOT_SAMPLED, _UNSET = (
@@ -56,6 +62,7 @@ class SpanExport:
         self._resources: dict[str, Resource] = {}
         self._provider_of = provider_of
         self._meters: dict[str, _Meters] = {}
+        """By agent. Agents, and other exports, may share the instruments of a provider."""
 
     def export(self, span: Span) -> None:
         """Pass on a span that has ended, and record its metrics."""
@@ -71,7 +78,7 @@ class SpanExport:
     def flush(self) -> None:
         for processor in self._processors:
             processor.force_flush(FLUSH_TIMEOUT_MS)
-        for meters in list(self._meters.values()):
+        for meters in set(self._meters.values()):
             if isinstance(meters.provider, SdkMeterProvider):
                 meters.provider.force_flush(FLUSH_TIMEOUT_MS)
 
@@ -103,19 +110,23 @@ class SpanExport:
     def _meters_of(self, agent_name: str) -> "_Meters":
         meters = self._meters.get(agent_name)
         if meters is None:
-            meters = self._meters[agent_name] = _Meters(self._provider_of(self._resource(agent_name)))
+            meters = self._meters[agent_name] = _share_meters(self._provider_of(self._resource(agent_name)), self)
         return meters
 
 
 class _Meters:
-    """The instruments of one meter provider.
+    """The instruments of one meter provider. Several exports may share them: each span and each service counts once.
 
     Attributes:
         provider: Creates the instruments, and exports them.
+        users: The exports that use them.
     """
 
     def __init__(self, provider: MeterProvider) -> None:
         self.provider = provider
+        self.users = WeakSet[SpanExport]()
+        self._recorded: OrderedDict[tuple[str, str], None] = OrderedDict()
+        """The latest spans of exports that share the instruments, by trace and span id, oldest first."""
         self._services: list[tuple[str, ReadGauges]] = []
         meter = provider.get_meter(SCOPE, __version__, genai.SCHEMA_URL)
         self._spans: dict[str, Histogram | Counter] = {}
@@ -130,7 +141,9 @@ class _Meters:
                 meter.create_observable_gauge(each.name, [observe], each.unit, each.description)
 
     def record(self, span: Span) -> None:
-        """Record the values of a span that has ended."""
+        """Record the values of a span that has ended, unless another export has recorded them."""
+        if len(self.users) > 1 and self._is_recorded(span):
+            return
         for instrument, value, attributes in measurements_of(span):
             made = self._spans[instrument.name]
             if isinstance(made, Counter):
@@ -140,7 +153,19 @@ class _Meters:
 
     def add_service(self, agent_name: str, gauges: ReadGauges) -> None:
         """Export the numbers of a service, until it stops."""
-        self._services.append((agent_name, gauges))
+        if (agent_name, gauges) not in self._services:
+            self._services.append((agent_name, gauges))
+
+    def _is_recorded(self, span: Span) -> bool:
+        """Note a span, and return whether it was noted before. The exports call this in threads of their own."""
+        key = (span.trace_id, span.span_id)
+        with _LOCK:
+            if key in self._recorded:
+                return True
+            self._recorded[key] = None
+            if len(self._recorded) > MAX_RECORDED:
+                self._recorded.popitem(last=False)
+        return False
 
     def _observe(self, read: Callable[[ServiceGauges], float], _: CallbackOptions) -> Iterator[Observation]:
         for service in list(self._services):
@@ -150,6 +175,21 @@ class _Meters:
                 yield Observation(read(now), {"gen_ai.agent.name": agent_name})
             elif service in self._services:
                 self._services.remove(service)
+
+
+_LOCK = threading.Lock()
+_METERS = WeakValueDictionary[int, _Meters]()
+"""By the identity of their provider, which they keep alive."""
+
+
+def _share_meters(provider: MeterProvider, user: SpanExport) -> _Meters:
+    """Return the instruments of a provider: two exports with instruments of their own would count everything twice."""
+    with _LOCK:
+        meters = _METERS.get(id(provider))
+        if meters is None:
+            meters = _METERS[id(provider)] = _Meters(provider)
+        meters.users.add(user)
+        return meters
 
 
 def _context(span: Span, span_id: str, *, is_remote: bool) -> SpanContext:

@@ -13,7 +13,7 @@ import threading
 import time
 import weakref
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from queue import SimpleQueue
@@ -150,14 +150,8 @@ class TelemetryWorker:
 
     def add_service(self, service: TaskService) -> None:
         """Let the telemetry read the current numbers of a service that starts."""
-        found = weakref.ref(service)
-
-        def gauges() -> ServiceGauges | None:
-            running = found()
-            return running.gauges if running is not None and running.is_accepting else None
-
         try:
-            self.telemetry.add_service(service.agent_name, gauges)
+            self.telemetry.add_service(service.agent_name, _ReadGauges(weakref.ref(service)))
         except Exception:
             self._log_failure("add_service")
 
@@ -336,11 +330,29 @@ class TelemetryWorker:
             )
 
 
+@dataclass(frozen=True, slots=True)
+class _ReadGauges:
+    """Returns the current numbers of a service, or None after its stop. Two of the same service are equal."""
+
+    service: weakref.ref[TaskService]
+
+    def __call__(self) -> ServiceGauges | None:
+        running = self.service()
+        return running.gauges if running is not None and running.is_accepting else None
+
+
 def workers_of(telemetry: Telemetry | None, redaction: RedactionPolicy) -> list[TelemetryWorker]:
     """Return a worker for each telemetry, so that those of a MultiTelemetry do not wait for each other."""
+    found = {id(each): each for each in _flatten(telemetry)}  # an object that is listed twice is called once
+    return [TelemetryWorker(each, redaction) for each in found.values()]
+
+
+def _flatten(telemetry: Telemetry | None) -> Iterator[Telemetry]:
     if isinstance(telemetry, MultiTelemetry):
-        return [worker for each in telemetry.trackers for worker in workers_of(each, redaction)]
-    return [] if telemetry is None else [TelemetryWorker(telemetry, redaction)]
+        for each in telemetry.trackers:
+            yield from _flatten(each)
+    elif telemetry is not None:
+        yield telemetry
 
 
 def _overridden(telemetry: Telemetry) -> dict[str, Callable[..., Any]]:

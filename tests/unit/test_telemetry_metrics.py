@@ -77,6 +77,31 @@ async def test_commits_of_the_store_are_counted_with_their_time(reader: Reader, 
     assert 0 < seen["plgrpc.store.commit.time"] <= store.commits.seconds
 
 
+async def test_telemetries_that_share_a_meter_provider_count_each_run_once() -> None:
+    found = InMemoryMetricReader()
+    provider = MeterProvider([found])
+    telemetry, other = (
+        OpenTelemetryTelemetry(SimpleSpanProcessor(InMemorySpanExporter()), meter_provider=provider) for _ in range(2)
+    )
+    agents = [
+        Agent("a", telemetry=MultiTelemetry([telemetry, MultiTelemetry([other, telemetry])])),
+        Agent("b", telemetry=other),
+    ]
+    for agent in agents:
+        await agent.run_task(Task.create_tool_call("missing"))
+        await agent.run_task(Task.create_tool_call("missing"))
+    data = found.get_metrics_data()
+    assert data is not None
+    metrics = [each for scope in data.resource_metrics[0].scope_metrics for each in scope.metrics]
+    assert len({each.name for each in metrics}) == len(metrics)
+    points = {each.name: list(each.data.data_points) for each in metrics}
+    assert len(points["plgrpc.watchers"]) == 2
+    for agent in agents:
+        await agent.aclose()
+    assert values(found)["plgrpc.run.duration"] == 4
+    provider.shutdown()
+
+
 async def test_prometheus_gets_the_metrics_of_open_telemetry(reader: Reader) -> None:
     found, telemetry = reader
     counted = PrometheusTelemetry()
