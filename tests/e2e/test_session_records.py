@@ -30,6 +30,7 @@ Record = dict[str, Any]
 
 IDS = {
     "tool": {"threadId", "turnId", "taskId", "runId", "stepId", "toolCallId", "spanId"},
+    "tool.catalog": {"threadId", "turnId", "taskId", "runId"},
     "permission": {"threadId", "turnId", "taskId", "toolCallId"},
     "action": {"threadId", "turnId", "taskId", "toolCallId", "actionId"},
     "model": {"threadId", "turnId", "taskId", "stepId", "modelRequestId"},
@@ -39,7 +40,7 @@ IDS = {
     "task": {"threadId", "turnId", "taskId"},
     "thread": {"threadId"},
 }
-"""The ids that records need, by the first word of their types. All need those of the envelope."""
+"""The ids that records need, by the first words of their types. All need those of the envelope."""
 
 ENVELOPE = {"type", "eventId", "timestamp", "sequence", "schemaVersion", "runtimeId", "sessionId", "payload", "refs"}
 
@@ -48,7 +49,8 @@ def check(records: list[Record]) -> None:
     """Check the rules for a session in which no work is open."""
     assert violations_of(records) == []
     for record in records:
-        missing = (ENVELOPE | IDS.get(record["type"].split(".")[0], set())) - record.keys()
+        family = record["type"].rpartition(".")[0]
+        missing = (ENVELOPE | IDS.get(family, IDS.get(family.split(".")[0], set()))) - record.keys()
         assert not missing, record
     for turn_id in {record["turnId"] for record in records if "turnId" in record}:
         kinds = [record["type"] for record in records if record.get("turnId") == turn_id]
