@@ -189,7 +189,10 @@ class EventNormalizer:
         return self._label("call", call_id, "model call")
 
     def _read_prepared(self, event: RunEvent, prepared: ev.ContextPrepared) -> Iterator[Fact]:
-        yield "prompts", self._numbered("prompt"), prepared.to_dict()
+        found = prepared.to_dict()
+        for each in found.get("omitted", {}).get("items", ()):
+            each["id"] = each.pop("ref")  # under this key it is renamed: providers choose the ids of tool calls
+        yield "prompts", self._numbered("prompt"), found
 
     def _read_call_started(self, event: RunEvent, started: ev.LlmCallStarted) -> Iterator[Fact]:
         yield "model_calls", self._call(started.call_id), started.to_dict()

@@ -7,6 +7,7 @@ import pytest
 
 from protolink_grpc import Agent, InvalidArgumentError, Message, Pipeline, RunReport, Task, create_llm
 from protolink_grpc.models import events as ev
+from protolink_grpc.models.action import ContextManifest, OmittedContext, OmittedItems
 from protolink_grpc.models.events import RunEvent
 from protolink_grpc.reports import (
     ALL_RUN_REPORT_SECTIONS,
@@ -130,6 +131,17 @@ def test_arguments_of_users_are_compared_even_if_they_are_called_ids() -> None:
 
     (difference,) = diff_run_reports(called("42"), called("43")).differences
     assert difference == RunReportDifference("arguments", "look #1 arguments.customer_id", "changed", "42", "43")
+
+
+def test_ids_of_omissions_are_chosen_by_providers_and_not_compared() -> None:
+    def report(call_id: str, reason: str = "too_large") -> RunReport:
+        omitted = OmittedItems((OmittedContext("tool_result", call_id, reason, 9),), 1)
+        return RunReport.from_events(
+            [RunEvent(payload=ev.ContextPrepared(ContextManifest(), 1, None, omitted), sequence=1)]
+        )
+
+    assert report("call_a").diff(report("call_b")).matches
+    assert not report("call_a").diff(report("call_a", "context_window")).matches
 
 
 def test_the_same_facts_in_another_order_are_a_difference() -> None:
