@@ -10,7 +10,6 @@ from protolink_grpc.errors import (
     TaskAlreadyRunningError,
 )
 from protolink_grpc.models.artifact import Artifact
-from protolink_grpc.models.clock import iso_from_micros
 from protolink_grpc.models.context import check_loose_budget
 from protolink_grpc.models.events import (
     TaskArtifactUpdated,
@@ -44,7 +43,7 @@ from protolink_grpc.runtime.admission import Admission, already_exists_error
 from protolink_grpc.runtime.log import Fact, LiveTask, unexpected_end_error
 from protolink_grpc.runtime.submission import Submission
 from protolink_grpc.runtime.task_changes import Step, TaskChanges, check_within, finished_error
-from protolink_grpc.runtime.task_links import TaskLinks, check_links, put_row
+from protolink_grpc.runtime.task_links import TaskLinks, check_links, put_rows
 from protolink_grpc.runtime.task_snapshots import TaskSnapshots
 from protolink_grpc.runtime.tasks import Tasks
 from protolink_grpc.storage import links as rows
@@ -104,18 +103,14 @@ class TaskControl:
         submission = replace(submission, task_id=task_id, trace=caller_trace())
         if await self._store.head(task_id) is not None:
             raise already_exists_error(task_id)
-        links = [replace(each, created_at=iso_from_micros(self._tasks.clock.micros())) for each in links]
         await self._store.view(lambda records: rows.check_can_hold(records, self._owner(principal)))
-        for each in links:
-            await self.links.check_target(task_id, principal, each)
+        links = await self.links.prepare(task_id, principal, links)
         facts: list[Fact] = [] if description is None else [TaskDescribed(description, principal)]
         facts += [TaskLinked(each) for each in links]
 
         def within(records: Records) -> list[str]:
             rows.hold(records, self._owner(principal), task_id)
-            for each in links:
-                put_row(records, task_id, each)
-            return []
+            return put_rows(records, task_id, links)
 
         async with self.links.recorded_in_blockers(task_id, principal, links):
             live, record = await self._admission.draft(submission, principal, facts, within)

@@ -44,16 +44,16 @@ class TaskLinks:
             ResourceExhaustedError: The task has too many links, or there are too many to search for a cycle.
         """
         check_within(link.check, "link")
-        key, made = (link.kind, link.target), replace(link, created_at=iso_from_micros(self._tasks.clock.micros()))
+        key, made = (link.kind, link.target), replace(link, created_at=self._now())
         live = await self._changes.find(task_id, principal)
-        is_new = key not in links_of(live.fold)
+        is_new = key not in _links_of(live.fold)
         if is_new:
             _check_can_link(live.fold, link)
-            await self.check_target(task_id, principal, made)
+            await self._check_target(task_id, principal, link)
 
         def decide(live: LiveTask) -> Step | None:
             fold = live.fold
-            known = links_of(fold).get(key)
+            known = _links_of(fold).get(key)
             if fold.is_terminal:
                 raise finished_error(fold)
             if known is not None:
@@ -63,7 +63,7 @@ class TaskLinks:
             facts: list[Fact] = []
             if link.kind is LinkKind.PARENT:
                 facts += [TaskUnlinked(each) for each in fold.links if each.kind is LinkKind.PARENT]
-            return Step([*facts, TaskLinked(made)], within=lambda records: put_row(records, task_id, link))
+            return Step([*facts, TaskLinked(made)], within=lambda records: put_rows(records, task_id, [link]))
 
         async with self.recorded_in_blockers(task_id, principal, [made] if is_new else []):
             return await self._changes.make(task_id, principal, decide)
@@ -77,17 +77,14 @@ class TaskLinks:
             TaskFinishedError: The task has ended.
         """
         check_within(TaskLink(kind, target).check, "link")
+        owner = owner_of(self._tasks.agent_name, principal)
 
         def within(records: Records) -> list[str]:
             rows.delete_link(records, task_id, kind, target)
-            return (
-                [task_id]
-                if rows.release_if_ready(records, owner_of(self._tasks.agent_name, principal), task_id)
-                else []
-            )
+            return [task_id] if rows.release_if_ready(records, owner, task_id) else []
 
         def decide(live: LiveTask) -> Step | None:
-            known = links_of(live.fold).get((kind, target))
+            known = _links_of(live.fold).get((kind, target))
             if known is None:
                 return None
             if live.fold.is_terminal:
@@ -99,8 +96,17 @@ class TaskLinks:
             await self._unlink_in_blocker(target, principal, task_id)
         return snapshot
 
-    async def check_target(self, task_id: str, principal: str, link: TaskLink) -> None:
-        """Check the other task of a new link. Raises as `add`."""
+    async def prepare(self, task_id: str, principal: str, links: Sequence[TaskLink]) -> list[TaskLink]:
+        """Check the other tasks of the links of a new task, and return the links with the time. Raises as `add`."""
+        for each in links:
+            await self._check_target(task_id, principal, each)
+        now = self._now()
+        return [replace(each, created_at=now) for each in links]
+
+    def _now(self) -> str:
+        return iso_from_micros(self._tasks.clock.micros())
+
+    async def _check_target(self, task_id: str, principal: str, link: TaskLink) -> None:
         kind, target = link.kind, link.target
         if kind not in TASK_LINKS:
             return
@@ -133,7 +139,7 @@ class TaskLinks:
 
     async def _link_in_blocker(self, blocker: str, principal: str, blocks: TaskLink) -> None:
         def decide(live: LiveTask) -> Step | None:
-            if live.fold.is_terminal or (LinkKind.BLOCKS, blocks.target) in links_of(live.fold):
+            if live.fold.is_terminal or (LinkKind.BLOCKS, blocks.target) in _links_of(live.fold):
                 return None
             return Step([TaskLinked(blocks)], exact=False)
 
@@ -141,7 +147,7 @@ class TaskLinks:
 
     async def _unlink_in_blocker(self, blocker: str, principal: str, blocked: str) -> None:
         def decide(live: LiveTask) -> Step | None:
-            known = links_of(live.fold).get((LinkKind.BLOCKS, blocked))
+            known = _links_of(live.fold).get((LinkKind.BLOCKS, blocked))
             return None if known is None or live.fold.is_terminal else Step([TaskUnlinked(known)], exact=False)
 
         await self._changes.record(blocker, principal, decide)
@@ -158,15 +164,17 @@ class TaskLinks:
             log.warning("links from other tasks to task %s, which does not have them, remain: %s", task_id, error)
 
 
-def put_row(records: Records, task_id: str, link: TaskLink) -> list[str]:
-    if link.kind is LinkKind.PARENT:
-        rows.put_parent(records, task_id, link.target)
-    elif link.kind is LinkKind.BLOCKED_BY:
-        rows.put_blocker(records, task_id, link.target)
+def put_rows(records: Records, task_id: str, links: Sequence[TaskLink]) -> list[str]:
+    """Store the rows of new links. Returns the tasks that are released: none."""
+    for each in links:
+        if each.kind is LinkKind.PARENT:
+            rows.put_parent(records, task_id, each.target)
+        elif each.kind is LinkKind.BLOCKED_BY:
+            rows.put_blocker(records, task_id, each.target)
     return []
 
 
-def links_of(fold: TaskFold) -> dict[tuple[LinkKind, str], TaskLink]:
+def _links_of(fold: TaskFold) -> dict[tuple[LinkKind, str], TaskLink]:
     return {} if fold.controls is None else fold.controls.links
 
 
@@ -177,7 +185,7 @@ def _check_can_link(fold: TaskFold, link: TaskLink) -> None:
     if link.kind is LinkKind.BLOCKED_BY and (fold.controls is None or not fold.controls.is_draft):
         raise TaskStartedError(f"task {fold.task_id} has been started: it cannot be blocked", task_id=fold.task_id)
     replaced = {LinkKind.BLOCKS, LinkKind.PARENT} if link.kind is LinkKind.PARENT else {LinkKind.BLOCKS}
-    if sum(kind not in replaced for kind, _ in links_of(fold)) >= MAX_ITEMS:
+    if sum(kind not in replaced for kind, _ in _links_of(fold)) >= MAX_ITEMS:
         raise ResourceExhaustedError(f"task {fold.task_id} has {MAX_ITEMS} links already", task_id=fold.task_id)
 
 
