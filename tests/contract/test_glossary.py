@@ -22,7 +22,19 @@ WORDS = {
         "epoch",
     ),
     *("action", "gate", "policy", "approval", "delta", "watch", "budget", "journal", "frame"),
-    *("draft", "thread", "held", "position", "entry", "hook", "context policy", "case", "sample", "scorer"),
+    *(
+        "draft",
+        "thread",
+        "held",
+        "position",
+        "quiet position",
+        "entry",
+        "hook",
+        "context policy",
+        "case",
+        "sample",
+        "scorer",
+    ),
 }
 
 
