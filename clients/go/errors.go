@@ -52,7 +52,7 @@ type Error struct {
 	cause      error // on this side
 }
 
-// Violation is one field of a request that was wrong: its path, such as task.id, and what is wrong with it.
+// Violation is one field of a request that was wrong: its path, such as input.task_id, and what is wrong with it.
 type Violation struct{ Field, Description string }
 
 // Error returns code, reason and sentence.
@@ -120,6 +120,12 @@ func FromError(err error) *Error {
 		e.Reason = reasons[e.Code]
 	}
 	return e
+}
+
+// Retryable reports whether the same request, with the same request id, may succeed later: the connection failed, which the client has
+// tried again already, or the agent says when to come again.
+func (e *Error) Retryable() bool {
+	return e.isCut() || e.Code == codes.ResourceExhausted && e.RetryDelay > 0
 }
 
 // interrupted is the error of a call that its context has ended, whose latest attempt failed with last.

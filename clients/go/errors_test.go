@@ -43,6 +43,20 @@ func TestAnErrorSaysWhatTheServerSaid(t *testing.T) {
 	}
 }
 
+func TestAFullAgentIsRetryableIfItSaysWhen(t *testing.T) {
+	wait := &errdetails.RetryInfo{RetryDelay: durationpb.New(2 * time.Second)}
+	for err, want := range map[error]bool{
+		failed(t, codes.ResourceExhausted, wait): true,
+		failed(t, codes.ResourceExhausted):       false,
+		failed(t, codes.Unavailable):             true,
+		failed(t, codes.NotFound):                false,
+	} {
+		if FromError(err).Retryable() != want {
+			t.Errorf("%v is not as retryable as it should be", err)
+		}
+	}
+}
+
 func TestReasonsAreComparedWithErrorsIs(t *testing.T) {
 	info := &errdetails.ErrorInfo{Reason: "TASK_NOT_FOUND", Domain: Domain}
 	wrapped := fmt.Errorf("looking: %w", FromError(failed(t, codes.NotFound, info)))

@@ -51,24 +51,32 @@ func (c *channel) persist(ctx context.Context, do func(context.Context, *attempt
 		if err == io.EOF {
 			err = status.Error(codes.Unavailable, "the stream ended before its last event")
 		}
-		failure := FromError(err)
-		if ctx.Err() != nil && !failure.answered {
-			return interrupted(ctx, failure)
-		}
-		if !failure.isCut() {
-			return failure
-		}
-		if unsendable := this.encodingError(failure); unsendable != nil {
-			return unsendable
-		}
-		pause, again := left.pause(this, failure.RetryDelay)
-		if !again {
-			return failure
-		}
-		if !sleep(ctx, pause) {
-			return interrupted(ctx, failure)
+		if err := left.waitAfter(ctx, this, err); err != nil {
+			return err
 		}
 	}
+}
+
+// waitAfter waits after a failed attempt until the next one may begin. It returns why there is no further attempt.
+func (p *patience) waitAfter(ctx context.Context, this *attempt, err error) error {
+	failure := FromError(err)
+	if ctx.Err() != nil && !failure.answered {
+		return interrupted(ctx, failure)
+	}
+	if !failure.isCut() {
+		return failure
+	}
+	if unsendable := this.encodingError(failure); unsendable != nil {
+		return unsendable
+	}
+	pause, again := p.pause(this, failure.RetryDelay)
+	if !again {
+		return failure
+	}
+	if !sleep(ctx, pause) {
+		return interrupted(ctx, failure)
+	}
+	return nil
 }
 
 // try runs one attempt, whose call ends with it.

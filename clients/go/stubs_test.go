@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -15,6 +16,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/wrapperspb"
 )
 
 // sums is a calculator whose calls end as scripted, and that notes what it was called with.
@@ -119,7 +121,7 @@ func TestTheErrorOfALateCallNamesTheTaskThatItsCallerHasChosen(t *testing.T) {
 	}
 }
 
-func TestAStreamOfAStubIsNotRepeatedAndItsErrorIsTyped(t *testing.T) {
+func TestAStreamOfTheContractsOwnServicesIsNotRepeatedAndItsErrorIsTyped(t *testing.T) {
 	script, client := serve(t, call{sequences: []int64{1}, err: cut}, call{sequences: []int64{9}})
 	stub := pb.NewAgentServiceClient(client.Conn())
 	for _, want := range []error{ErrUnavailable, io.EOF} {
@@ -133,6 +135,87 @@ func TestAStreamOfAStubIsNotRepeatedAndItsErrorIsTyped(t *testing.T) {
 	}
 	if len(script.made) != 2 {
 		t.Errorf("called %v", script.made)
+	}
+}
+
+// rows is a service whose method streams numbers from 1 to 5. Each call ends as scripted: it breaks after so many numbers.
+type rows struct {
+	mu     sync.Mutex
+	breaks []int // of the calls in their order; 0 for all further ones: they do not break
+	isTask bool
+	ids    []string
+}
+
+func (r *rows) handle(_ any, stream grpc.ServerStream) error {
+	r.mu.Lock()
+	sent, _ := metadata.FromIncomingContext(stream.Context())
+	r.ids = append(r.ids, sent.Get("x-request-id")...)
+	breaksAfter := 5
+	if len(r.ids) <= len(r.breaks) {
+		breaksAfter = r.breaks[len(r.ids)-1]
+	}
+	r.mu.Unlock()
+	if r.isTask {
+		if err := stream.SetHeader(metadata.Pairs("x-task-id", "t1")); err != nil {
+			return err
+		}
+	}
+	for number := range breaksAfter {
+		if err := stream.SendMsg(wrapperspb.Int64(int64(number + 1))); err != nil {
+			return err
+		}
+	}
+	if breaksAfter < 5 {
+		return cut
+	}
+	return nil
+}
+
+// numbers calls a method of the service, as a generated client does.
+func numbers(t *testing.T, r *rows, options ...Option) (found []int64, err error) {
+	t.Helper()
+	desc := grpc.StreamDesc{StreamName: "Count", Handler: r.handle, ServerStreams: true}
+	service := grpc.ServiceDesc{ServiceName: "acme.Rows", HandlerType: (*any)(nil), Streams: []grpc.StreamDesc{desc}}
+	client := clientOf(t, func(server *grpc.Server) { server.RegisterService(&service, r) }, options...)
+	stream, err := client.Conn().NewStream(t.Context(), &desc, "/acme.Rows/Count")
+	if err != nil {
+		return nil, err
+	}
+	if err := errors.Join(stream.SendMsg(wrapperspb.Int64(5)), stream.CloseSend()); err != nil {
+		return nil, err
+	}
+	for {
+		var number wrapperspb.Int64Value
+		if err := stream.RecvMsg(&number); err != nil {
+			return found, err
+		}
+		found = append(found, number.GetValue())
+	}
+}
+
+func TestAStreamOfAStubThatIsATaskContinuesAfterWhatWasReceived(t *testing.T) {
+	r := &rows{breaks: []int{0, 2, 1, 4}, isTask: true}
+	found, err := numbers(t, r)
+	if err != io.EOF || !slices.Equal(found, []int64{1, 2, 3, 4, 5}) {
+		t.Errorf("received %v, %v", found, err)
+	}
+	if len(r.ids) != 5 || len(slices.Compact(slices.Clone(r.ids))) != 1 || r.ids[0] == "" {
+		t.Errorf("sent the request ids %q", r.ids)
+	}
+}
+
+func TestAStreamOfAStubThatIsNoTaskIsNotRepeatedAfterItsFirstResponse(t *testing.T) {
+	r := &rows{breaks: []int{0, 2}}
+	found, err := numbers(t, r)
+	if !errors.Is(err, ErrUnavailable) || !slices.Equal(found, []int64{1, 2}) || len(r.ids) != 2 {
+		t.Errorf("received %v, %v after %d calls", found, err, len(r.ids))
+	}
+}
+
+func TestAStreamOfAStubGivesUpWhenThePatienceHasRunOut(t *testing.T) {
+	r := &rows{breaks: []int{2}, isTask: true}
+	if found, err := numbers(t, r, WithPatience(0)); !errors.Is(err, ErrUnavailable) || len(found) != 2 || len(r.ids) != 1 {
+		t.Errorf("received %v, %v after %d calls", found, err, len(r.ids))
 	}
 }
 

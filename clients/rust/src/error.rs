@@ -8,6 +8,7 @@ use std::time::Duration;
 use tonic::{Code, ConnectError, Status, TimeoutExpired};
 use tonic_types::StatusExt;
 
+use crate::patience::is_cut;
 use crate::reason;
 use crate::stubs::TASK_ID;
 
@@ -17,7 +18,7 @@ const DOMAIN: &str = "protolink-grpc.github.io";
 /// One field of a request that was wrong.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
-    /// Its path, for instance `task.id`.
+    /// Its path, for instance `input.task_id`.
     pub field: String,
     /// What is wrong with it, one sentence.
     pub description: String,
@@ -65,8 +66,8 @@ impl Error {
         self.0.code
     }
 
-    /// Why, in a word that does not change: see [`reason`]. Where the server has said nothing in plgrpc's words, the
-    /// code decides; empty where that says too little.
+    /// Why, in a word that does not change: see [`reason`]. If the status has no reason, the code decides. Empty if the
+    /// code says too little, or if the reason is one of another system.
     pub fn reason(&self) -> &str {
         &self.0.reason
     }
@@ -89,6 +90,12 @@ impl Error {
     /// How long the server asks to wait before a repetition, if it does.
     pub fn retry_after(&self) -> Option<Duration> {
         self.0.retry_after
+    }
+
+    /// Whether the same request, with the same request id, may succeed later: the connection failed, which the client has
+    /// tried again already, or the agent says when to come again.
+    pub fn is_retryable(&self) -> bool {
+        is_cut(self) || self.code() == Code::ResourceExhausted && self.retry_after().is_some()
     }
 
     /// The status as the server has sent it, or as gRPC has made it.
@@ -132,11 +139,13 @@ pub(crate) fn invalid(message: impl Into<String>) -> Error {
 impl From<Status> for Error {
     fn from(status: Status) -> Self {
         let details = status.get_error_details();
+        let has_info = details.error_info().is_some();
         let info = details.error_info().filter(|info| info.domain == DOMAIN);
         let code = code_of(&status);
+        let implied = if has_info { "" } else { reason_of(code) };
         Self(Box::new(Inner {
             code,
-            reason: info.map_or_else(|| reason_of(code).to_owned(), |info| info.reason.clone()),
+            reason: info.map_or_else(|| implied.to_owned(), |info| info.reason.clone()),
             message: message_of(&status),
             metadata: info.map(|info| info.metadata.clone()).unwrap_or_default(),
             violations: details.bad_request().map_or_else(Vec::new, |bad| {
@@ -150,7 +159,7 @@ impl From<Status> for Error {
             }),
             retry_after: details.retry_info().and_then(|info| info.retry_delay),
             task_id: String::new(),
-            has_info: details.error_info().is_some(),
+            has_info,
             status,
         }))
     }
@@ -256,12 +265,24 @@ mod tests {
         let details = ErrorDetails::with_error_info("TASK_NOT_FOUND", "example.com", HashMap::new());
         let error = Error::from(Status::with_error_details(Code::NotFound, "no", details));
         assert_eq!((error.code(), error.reason()), (Code::NotFound, ""));
+        let details = ErrorDetails::with_error_info("GONE", "example.com", HashMap::new());
+        let error = Error::from(Status::with_error_details(Code::Unavailable, "no", details));
+        assert_eq!((error.code(), error.reason()), (Code::Unavailable, ""));
     }
 
     #[test]
     fn without_details_the_code_gives_the_reason() {
         assert_eq!(Error::new(Code::Unavailable, "gone").reason(), reason::UNAVAILABLE);
         assert_eq!(Error::new(Code::Unknown, "?").reason(), "");
+    }
+
+    #[test]
+    fn a_full_agent_is_retryable_if_it_says_when() {
+        let details = ErrorDetails::with_retry_info(Some(Duration::from_secs(2)));
+        assert!(Error::from(Status::with_error_details(Code::ResourceExhausted, "full", details)).is_retryable());
+        assert!(!Error::new(Code::ResourceExhausted, "full").is_retryable());
+        assert!(Error::new(Code::Unavailable, "gone").is_retryable());
+        assert!(!Error::new(Code::NotFound, "no").is_retryable());
     }
 
     #[test]

@@ -40,6 +40,7 @@ impl<T: Send + 'static> Feed<T> {
             patience: Patience::new(patience),
             live: None,
             ready: VecDeque::new(),
+            failure: None,
         };
         Self(Box::pin(try_unfold(reader, async |mut reader: Reader<S>| {
             Ok(reader.next().await?.map(|item| (item, reader)))
@@ -128,6 +129,8 @@ struct Reader<S: Source> {
     patience: Patience,
     live: Option<Batches<S::Batch>>,
     ready: VecDeque<S::Item>,
+    /// Why there will be no further items than those that are ready.
+    failure: Option<Error>,
 }
 
 impl<S: Source> Reader<S> {
@@ -135,6 +138,9 @@ impl<S: Source> Reader<S> {
         loop {
             if let Some(item) = self.ready.pop_front() {
                 return Ok(Some(item));
+            }
+            if let Some(error) = self.failure.take() {
+                return Err(error.about(self.source.task_id()));
             }
             if self.source.is_complete() {
                 self.await_end().await;
@@ -145,8 +151,7 @@ impl<S: Source> Reader<S> {
                 Ok(false) => return Ok(None),
                 Err(error) => {
                     self.live = None;
-                    let waited = self.patience.after(error, None).await;
-                    waited.map_err(|error| error.about(self.source.task_id()))?;
+                    self.failure = self.patience.after(error, None).await.err();
                 }
             }
         }

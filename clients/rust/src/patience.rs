@@ -15,7 +15,7 @@ const STEADY: Duration = Duration::from_secs(1);
 
 /// Whether the connection failed, and not the request. A status with `ErrorInfo` is the agent's answer; only one that is
 /// `Unavailable` passes.
-fn is_cut(error: &Error) -> bool {
+pub(crate) fn is_cut(error: &Error) -> bool {
     match error.code() {
         Code::Unavailable => true,
         // Canceled by the other side: a caller cancels by dropping the future, which then gets no error at all.

@@ -8,7 +8,7 @@ import {
   createContextValues,
 } from "@connectrpc/connect";
 
-import { ProtolinkError } from "./errors.js";
+import { isTriedAgain, ProtolinkError } from "./errors.js";
 import { type CallOptions, type ClientOptions, DEFAULT_PATIENCE_MS, DEFAULT_TIMEOUT_MS } from "./options.js";
 import { Patience } from "./patience.js";
 
@@ -139,7 +139,7 @@ export class Call {
         if (opening.since !== undefined && performance.now() - opening.since >= STAYED_OPEN_MS) {
           this.patience.stayedOpen();
         }
-        if (!this.signal.aborted && isComplete() && ProtolinkError.from(caught).isRetryable) {
+        if (!this.signal.aborted && isComplete() && isTriedAgain(ProtolinkError.from(caught))) {
           return;
         }
         await this.#pauseAfter(caught);

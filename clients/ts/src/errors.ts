@@ -15,6 +15,7 @@ export type Reason = Exclude<keyof typeof ErrorReason, "UNSPECIFIED"> | (string 
 /** What a code without a reason means: one that was made on the way, by a proxy, or here. */
 const IMPLIED: Partial<Record<Code, Reason>> = {
   [Code.DeadlineExceeded]: "DEADLINE_EXCEEDED",
+  [Code.InvalidArgument]: "INVALID_ARGUMENT",
   [Code.PermissionDenied]: "PERMISSION_DENIED",
   [Code.ResourceExhausted]: "RESOURCE_EXHAUSTED",
   [Code.Unauthenticated]: "UNAUTHENTICATED",
@@ -53,7 +54,10 @@ export class ProtolinkError extends Error {
   override readonly name = "ProtolinkError";
   /** The gRPC code. `Code.Unavailable` also where the agent was not reached, or the connection broke. */
   readonly code: Code;
-  /** The reason in the domain `protolink-grpc.github.io`; where the status came without one, that of its code, or empty. */
+  /**
+   * The reason in the domain `protolink-grpc.github.io`. If the status has no reason, that of its code. Empty if the code says too little,
+   * or if the reason is one of another system.
+   */
   readonly reason: Reason;
   /** The facts of the sentence, by name, for instance `task_id`. */
   readonly metadata: Readonly<Record<string, string>>;
@@ -62,8 +66,9 @@ export class ProtolinkError extends Error {
   /** How long to wait before the same request may succeed, in milliseconds; undefined where nothing was said. */
   readonly retryAfterMs: number | undefined;
   /**
-   * Whether the same request, with the same request id, may succeed a little later: the agent is unavailable, or the connection
-   * failed (UNAVAILABLE, INTERNAL, UNKNOWN or CANCELED without `google.rpc.ErrorInfo`, which is in every answer of an agent).
+   * Whether the same request, with the same request id, may succeed a little later: the agent is unavailable, the connection failed
+   * (UNAVAILABLE, INTERNAL, UNKNOWN or CANCELED without `google.rpc.ErrorInfo`, which is in every answer of an agent), or the agent is
+   * full and says when to come again (RESOURCE_EXHAUSTED with `retryAfterMs`). Only the last of these is not tried again by itself.
    */
   readonly isRetryable: boolean;
   /** The task that the call was about, also one that this client has just named; empty where there is none. */
@@ -98,9 +103,16 @@ export class ProtolinkError extends Error {
       return error.cause; // thrown by an interceptor
     }
     const code = isBroken(error) ? Code.Unavailable : error.code;
-    const details = { reason: IMPLIED[code], isRetryable: isCut(error, code), ...detailsOf(error) };
+    const details = { reason: IMPLIED[code], ...detailsOf(error) };
+    const isFull = code === Code.ResourceExhausted && details.retryAfterMs !== undefined;
+    details.isRetryable = isFull || isCut(error, code);
     return new ProtolinkError(error.rawMessage || Code[code], code, details, error);
   }
+}
+
+/** Whether a call that failed so is tried again by itself. */
+export function isTriedAgain(error: ProtolinkError): boolean {
+  return error.isRetryable && error.code !== Code.ResourceExhausted;
 }
 
 /** An error that says which task it is about. */
@@ -187,8 +199,9 @@ function read(type: string, bytes: Uint8Array, into: ErrorDetails): void {
   switch (type) {
     case ERROR_INFO: {
       const info = fieldsOf(bytes);
-      if (text(info, 2) === DOMAIN) {
-        into.reason = text(info, 1);
+      const isOurs = text(info, 2) === DOMAIN;
+      into.reason = isOurs ? text(info, 1) : "";
+      if (isOurs) {
         into.metadata = Object.fromEntries(messages(info, 3).map((entry) => [text(entry, 1), text(entry, 2)]));
       }
       break;

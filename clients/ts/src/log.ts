@@ -42,7 +42,7 @@ export class LogPosition {
         return false;
       }
       if (event.sequence > this.seen + 1n) {
-        const gap = `event ${event.sequence} of task ${event.taskId} came after event ${this.seen}`;
+        const gap = `task ${event.taskId}: event ${event.sequence} came after ${this.seen}`;
         throw new ProtolinkError(gap, Code.DataLoss, { metadata: { task_id: event.taskId } });
       }
     }

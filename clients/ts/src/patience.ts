@@ -1,6 +1,6 @@
 /** Whether a failed call is tried again, and after which pause. All calls, streams and watches ask here. */
 
-import type { ProtolinkError } from "./errors.js";
+import { isTriedAgain, type ProtolinkError } from "./errors.js";
 
 const FIRST_PAUSE_MS = 100;
 const LONGEST_PAUSE_MS = 5_000;
@@ -39,7 +39,7 @@ export class Patience {
     this.#cutSince ??= now;
     const leftMs = this.#patienceMs - (now - this.#cutSince);
     const leastMs = error.retryAfterMs ?? 0;
-    if (!error.isRetryable || leftMs <= 0 || leastMs > leftMs) {
+    if (!isTriedAgain(error) || leftMs <= 0 || leastMs > leftMs) {
       throw error;
     }
     const backoffMs = Math.min(FIRST_PAUSE_MS * 2 ** this.#pauses++, LONGEST_PAUSE_MS) * (0.5 + Math.random() / 2);

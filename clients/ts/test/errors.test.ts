@@ -5,6 +5,7 @@ import { BinaryWriter } from "@bufbuild/protobuf/wire";
 import { Code, ConnectError } from "@connectrpc/connect";
 
 import { ProtolinkError } from "../src/index.js";
+import { Patience } from "../src/patience.js";
 
 type Fields = [number, string | number | Uint8Array][];
 
@@ -72,6 +73,10 @@ test("reasons of another domain, and bytes that are no details, leave the code a
     const error = ProtolinkError.from(answered(Code.NotFound, ["google.rpc.ErrorInfo", bytes]));
     assert.deepEqual([error.code, error.reason, error.metadata], [Code.NotFound, "", {}]);
   }
+  const gone = answered(Code.Unavailable, ["google.rpc.ErrorInfo", foreign]);
+  assert.equal(ProtolinkError.from(gone).reason, "");
+  assert.equal(ProtolinkError.from(answered(Code.Unavailable)).reason, "UNAVAILABLE");
+  assert.equal(ProtolinkError.from(answered(Code.InvalidArgument)).reason, "INVALID_ARGUMENT");
 });
 
 test("what broke on the way is UNAVAILABLE, what a server said stays what it is", () => {
@@ -103,6 +108,13 @@ test("a cut is retryable, an answer with a reason of the agent is not, unless it
   for (const code of [Code.ResourceExhausted, Code.DeadlineExceeded, Code.Aborted, Code.NotFound]) {
     assert.equal(ProtolinkError.from(answered(code)).isRetryable, false, Code[code]);
   }
+});
+
+test("a full agent is retryable if it says when, and then the caller decides", async () => {
+  const delay = encoded([[1, encoded([[1, 2]])]]);
+  const full = ProtolinkError.from(answered(Code.ResourceExhausted, ["google.rpc.RetryInfo", delay]));
+  assert.deepEqual([full.isRetryable, full.retryAfterMs], [true, 2000]);
+  assert.throws(() => new Patience(60_000).pauseAfter(full), full);
 });
 
 test("a mistake on this side is not retryable", () => {

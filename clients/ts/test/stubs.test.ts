@@ -1,6 +1,13 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
+import { create, createFileRegistry } from "@bufbuild/protobuf";
+import type { GenService } from "@bufbuild/protobuf/codegenv2";
+import {
+  file_google_protobuf_wrappers,
+  FileDescriptorProtoSchema,
+  type Int64ValueSchema,
+} from "@bufbuild/protobuf/wkt";
 import { Code, ConnectError, createRouterTransport, type HandlerContext, type ServiceImpl } from "@connectrpc/connect";
 import { AgentService, StopAt } from "@protolink-grpc/protocol";
 
@@ -98,7 +105,7 @@ function agentOf(agent: Partial<ServiceImpl<typeof AgentService>>) {
   return new Client(createRouterTransport(({ service }) => void service(AgentService, agent))).stub(AgentService);
 }
 
-test("a stream of a stub is not repeated, and its error is typed", async () => {
+test("a stream of the contract's own services is not repeated, and its error is typed", async () => {
   let calls = 0;
   const agent = agentOf({
     async *subscribeTask() {
@@ -129,4 +136,87 @@ test("the contract's own services are called once, because they read no request 
     (error) => error instanceof ProtolinkError && error.reason === "UNAVAILABLE",
   );
   assert.equal(calls, 1);
+});
+
+/** The service of a user: `count` streams numbers. */
+const ROWS = createFileRegistry(
+  create(FileDescriptorProtoSchema, {
+    name: "acme/rows.proto",
+    package: "acme",
+    syntax: "proto3",
+    dependency: ["google/protobuf/wrappers.proto"],
+    service: [
+      {
+        name: "Rows",
+        method: [
+          {
+            name: "Count",
+            inputType: ".google.protobuf.Int64Value",
+            outputType: ".google.protobuf.Int64Value",
+            serverStreaming: true,
+          },
+        ],
+      },
+    ],
+  }),
+  () => file_google_protobuf_wrappers,
+).getService("acme.Rows") as GenService<{
+  count: { methodKind: "server_streaming"; input: typeof Int64ValueSchema; output: typeof Int64ValueSchema };
+}>;
+
+/**
+ * Reads numbers from 1 to 5, whose calls break after so many of them; further calls do not break.
+ *
+ * @returns The numbers, the request ids of the calls, the id of the task, and the error that has ended the stream.
+ */
+async function counted(breaks: number[], { isTask = false, ...options }: CallerOptions & { isTask?: boolean } = {}) {
+  const ids: (string | null)[] = [];
+  const transport = createRouterTransport(({ service }) => {
+    service(ROWS, {
+      async *count(_, { requestHeader, responseHeader }) {
+        ids.push(requestHeader.get("x-request-id"));
+        const breaksAfter = breaks[ids.length - 1] ?? 5;
+        if (isTask) {
+          responseHeader.set("x-task-id", "t-1");
+        }
+        for (let number = 1; number <= breaksAfter; number++) {
+          yield { value: BigInt(number) };
+        }
+        if (breaksAfter < 5) {
+          throw cut();
+        }
+      },
+    });
+  });
+  const numbers: number[] = [];
+  let taskId: string | null = null;
+  let error: unknown;
+  try {
+    const onHeader = (headers: Headers) => (taskId = headers.get("x-task-id"));
+    for await (const { value } of new Client(transport, options).stub(ROWS).count({ value: 5n }, { onHeader })) {
+      numbers.push(Number(value));
+    }
+  } catch (caught) {
+    error = caught;
+  }
+  return { numbers, ids, taskId, error };
+}
+
+test("a stream of a stub that is a task continues after what was received", async () => {
+  const { numbers, ids, taskId, error } = await counted([0, 2, 1, 4], { isTask: true });
+  assert.deepEqual([numbers, taskId, error], [[1, 2, 3, 4, 5], "t-1", undefined]);
+  assert.ok(ids[0]);
+  assert.deepEqual(ids, Array(5).fill(ids[0]));
+});
+
+test("a stream of a stub that is no task is not repeated after its first response", async () => {
+  const { numbers, ids, error } = await counted([0, 2]);
+  assert.deepEqual([numbers, ids.length], [[1, 2], 2]);
+  assert.ok(error instanceof ProtolinkError && error.isRetryable);
+});
+
+test("a stream of a stub gives up when the patience has run out", async () => {
+  const { numbers, ids, error } = await counted([2], { isTask: true, patienceMs: 0 });
+  assert.deepEqual([numbers, ids.length], [[1, 2], 1]);
+  assert.ok(error instanceof ProtolinkError && error.reason === "UNAVAILABLE");
 });

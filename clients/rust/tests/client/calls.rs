@@ -68,6 +68,21 @@ fn task(id: &str, state: TaskState, sequence: i64) -> Task {
 }
 
 #[tokio::test]
+async fn a_gap_is_an_error_after_what_came_before_it() {
+    let place = serve(Script {
+        subscribed: [resumed([1, 2, 4], 4)].into(),
+        ..Default::default()
+    })
+    .await;
+    let mut events = Client::connect(&place.url).unwrap().subscribe("t", 0, StopAt::Terminal);
+    for sequence in [1, 2] {
+        assert_eq!(events.try_next().await.unwrap().unwrap().sequence, sequence);
+    }
+    let error = events.try_next().await.unwrap_err();
+    assert_eq!((error.code(), error.task_id()), (Code::DataLoss, Some("t")));
+}
+
+#[tokio::test]
 async fn a_subscription_shows_the_retry_that_follows_an_end() {
     let log: Batches<SubscribeTaskResponse> = Box::pin(resumed(1..3, 2).chain(resumed(3..5, 4)));
     let place = serve(Script {

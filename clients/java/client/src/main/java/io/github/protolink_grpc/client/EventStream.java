@@ -155,12 +155,7 @@ public final class EventStream extends ResumingStream<RunEvent> {
     if (isPositioned && event.getSequence() != sequence() + 1) {
       throw ProtolinkException.of(
           Status.Code.DATA_LOSS,
-          "task "
-              + taskId()
-              + " went on with event "
-              + event.getSequence()
-              + " after "
-              + sequence(),
+          "task " + taskId() + ": event " + event.getSequence() + " came after " + sequence(),
           null);
     }
     isPositioned = true;

@@ -19,8 +19,7 @@ import java.util.Optional;
  * could not declare it.
  *
  * <p>To tell errors apart, compare {@link #reason()} with one of {@link Reason}; where that is
- * empty, because gRPC itself or something on the way has failed the call, {@link #code()} says what
- * it was.
+ * empty, {@link #code()} says what it was.
  */
 public final class ProtolinkException extends RuntimeException {
 
@@ -36,7 +35,7 @@ public final class ProtolinkException extends RuntimeException {
   /**
    * One field of the request that is wrong.
    *
-   * @param field path of the field as the proto files spell it, for instance {@code task.id}
+   * @param field path of the field as the proto files spell it, for instance {@code input.task_id}
    * @param description what is wrong with it, one sentence
    */
   public record Violation(String field, String description) {}
@@ -116,11 +115,25 @@ public final class ProtolinkException extends RuntimeException {
   }
 
   /**
-   * Why, for machines: one of {@link Reason}, or a newer one. Empty where the error is not one of
-   * plgrpc's.
+   * Why, for machines: one of {@link Reason}, or a newer one. If the status has no reason, because
+   * gRPC itself or something on the way has failed the call, the code decides. Empty if the code
+   * says too little, or if the reason is one of another system.
    */
   public String reason() {
-    return info().getReason();
+    return hasErrorInfo() ? info().getReason() : impliedBy(code());
+  }
+
+  private static String impliedBy(Status.Code code) {
+    return switch (code) {
+      case INVALID_ARGUMENT -> Reason.INVALID_ARGUMENT;
+      case UNAUTHENTICATED -> Reason.UNAUTHENTICATED;
+      case PERMISSION_DENIED -> Reason.PERMISSION_DENIED;
+      case RESOURCE_EXHAUSTED -> Reason.RESOURCE_EXHAUSTED;
+      case DEADLINE_EXCEEDED -> Reason.DEADLINE_EXCEEDED;
+      case UNAVAILABLE -> Reason.UNAVAILABLE;
+      case UNIMPLEMENTED -> Reason.UNIMPLEMENTED;
+      default -> "";
+    };
   }
 
   /**

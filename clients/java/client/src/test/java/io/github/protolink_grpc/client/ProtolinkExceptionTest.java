@@ -68,6 +68,7 @@ class ProtolinkExceptionTest {
     ErrorInfo info =
         ErrorInfo.newBuilder().setReason("TASK_NOT_FOUND").setDomain("elsewhere.example").build();
     assertEquals("", decoded(Status.Code.NOT_FOUND, info).reason());
+    assertEquals("", decoded(Status.Code.UNAVAILABLE, info).reason());
   }
 
   @Test
@@ -97,8 +98,9 @@ class ProtolinkExceptionTest {
   void withoutDetailsTheCodeSaysWhatItWas() {
     ProtolinkException error = ProtolinkException.from(Status.UNAVAILABLE.asRuntimeException());
     assertEquals(Status.Code.UNAVAILABLE, error.code());
-    assertEquals("", error.reason());
+    assertEquals(Reason.UNAVAILABLE, error.reason());
     assertEquals("UNAVAILABLE", error.getMessage());
+    assertEquals("", decoded(Status.Code.ABORTED).reason());
     assertEquals(Status.Code.UNKNOWN, ProtolinkException.from(new IllegalStateException()).code());
   }
 
