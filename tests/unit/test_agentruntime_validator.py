@@ -359,6 +359,7 @@ FAULTS: dict[str, Mutation] = {
     "R123.3": put("routing.fallback.applied", ".from"),
     "R123.4": put("routing.not_possible", ".reason"),
     "R130": put("job.created", ".instructionRef"),
+    "R136": put("channel.peer_task.linked", "subagentId", "other"),
     "R138": put("channel.permission_returned", ".decision", "deny"),
     "R141": drop("channel.resumed"),
     "R184": put("tool.result", ".hookRunId"),

@@ -54,6 +54,22 @@ def check_peer_id(event: Event, log: LogState) -> Outcome:
 
 
 @RULES.rule(
+    "R136",
+    "A task of a peer is linked to a task or a subagent of the log.",
+    "RC:54",
+    "channel.peer_task.linked",
+    "channel.peer_task.updated",
+    needs_beginning=True,
+)
+def check_linked(event: Event, log: LogState) -> Outcome:
+    session, subagent, task = (event.text(name) for name in ("sessionId", "subagentId", "taskId"))
+    if subagent:
+        key, found = (session, subagent), log.subagents
+        return HOLDS if key in found.open or found.has_ended(key) else f"no subagent.spawned of subagent {subagent}"
+    return (HOLDS if task in log.tasks else f"no event of task {task}") if task else None
+
+
+@RULES.rule(
     "R071", "The artifacts of the peers of a task are recorded before it is completed.", "TASK:148", "task.completed"
 )
 def check_remote_artifacts(event: Event, log: LogState) -> Outcome:

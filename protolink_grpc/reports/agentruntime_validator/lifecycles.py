@@ -64,6 +64,8 @@ LIFECYCLES: Final = (
 
 MODEL_CALL: Final = next(row for row in LIFECYCLES if row.id == "modelRequestId")
 
+SUBAGENT: Final = next(row for row in LIFECYCLES if row.id == "subagentId")
+
 
 @dataclass(slots=True)
 class Items:

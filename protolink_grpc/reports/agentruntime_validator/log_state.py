@@ -11,7 +11,7 @@ from typing import Final
 
 from protolink_grpc.reports.agentruntime_validator.event_file import Event
 from protolink_grpc.reports.agentruntime_validator.event_types import words
-from protolink_grpc.reports.agentruntime_validator.lifecycles import MODEL_CALL, AllItems, Items, Key
+from protolink_grpc.reports.agentruntime_validator.lifecycles import MODEL_CALL, SUBAGENT, AllItems, Items, Key
 from protolink_grpc.reports.agentruntime_validator.task_statuses import TERMINAL, status_after
 
 RECENT: Final = 10_000
@@ -184,6 +184,10 @@ class LogState:
     def models(self) -> Items:
         """The model calls."""
         return self.items.of(MODEL_CALL)
+
+    @property
+    def subagents(self) -> Items:
+        return self.items.of(SUBAGENT)
 
     def has_event(self, event: Event) -> bool:
         return hash(event.text("eventId")) in self._ids
