@@ -84,7 +84,10 @@ def _unavailable(*parts: str) -> tuple[Gap, ...]:
     return tuple(Gap(part, Availability.UNAVAILABLE, "this agent does not record it") for part in parts)
 
 
-_NOT_RECORDED: Final = _unavailable("sandbox", "execution_environment", "routing", "jobs", "channels")
+_NOT_RECORDED: Final = (
+    *_unavailable("sandbox", "execution_environment", "jobs", "channels"),
+    Gap("routing", Availability.UNKNOWN, "the events of the model calls have the requested and the selected model"),
+)
 _NO_VERIFICATION: Final = _unavailable("verification", "reviews")
 _NO_ARTIFACT_CHECKS: Final = _unavailable("versions", "validation", "differences")
 _NO_CONTEXT_REFS: Final = _unavailable("context_refs")

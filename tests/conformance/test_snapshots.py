@@ -270,8 +270,10 @@ async def test_artifacts_of_the_newest_turns_come_first(link: Link) -> None:
 async def test_what_is_not_recorded_is_a_gap_and_nothing_else_is(link: Link) -> None:
     await link.done("say")
     for gaps in ((await link.snapshots.session("s")).gaps, (await link.snapshots.thread("s")).gaps):
-        assert {each.availability for each in gaps} == {Availability.UNAVAILABLE}
-        assert "sandbox" in [each.part for each in gaps]
+        assert {each.part: each.availability for each in gaps} == {
+            **dict.fromkeys(("sandbox", "execution_environment", "jobs", "channels"), Availability.UNAVAILABLE),
+            "routing": Availability.UNKNOWN,
+        }
 
 
 async def test_an_unknown_session_thread_or_task_is_not_found(link: Link) -> None:
