@@ -46,7 +46,7 @@ from protolink_grpc.llms.loop_host import (
     ReasoningLevel,
 )
 from protolink_grpc.llms.manifest import ContextMeter, PromptFacts, profile_of
-from protolink_grpc.llms.model_call import ModelCaller, Prompt
+from protolink_grpc.llms.model_call import ModelCaller, PreparedPrompt
 from protolink_grpc.llms.offers import Offers
 from protolink_grpc.llms.port import LanguageModel, ModelRequest, ModelToolCall
 from protolink_grpc.llms.prompt import build_prompt, delegation_tools
@@ -165,13 +165,13 @@ class Inference:
         raise AssertionError("count() has no end")
 
     async def _call_model(self, step: int, call_id: str) -> LlmCallCompleted:
-        async def shorten(refused: ContextLimitError) -> Prompt:
+        async def shorten(refused: ContextLimitError) -> PreparedPrompt:
             await self._window.make_room(step, call_id, refused)
             return await self._build_prompt(step, call_id)
 
         return await self._caller.answer(step, call_id, await self._build_prompt(step, call_id), shorten)
 
-    async def _build_prompt(self, step: int, call_id: str) -> Prompt:
+    async def _build_prompt(self, step: int, call_id: str) -> PreparedPrompt:
         window, hooks = self._window, self._hooks
         prompt = self._caller.prompt(self._system, window.messages, (*self._tools, *window.tools))
         # A hook also sees the tools of a model without native tool calls, whose system prompt describes them.
@@ -179,14 +179,14 @@ class Inference:
         changed = shown if hooks is None else await hooks.before_model(shown, step, call_id)
         facts = await self._describe_prompt(shown, changed)
         if changed is shown:
-            return Prompt(prompt, facts)
+            return PreparedPrompt(prompt, facts)
         if not self._native:
             system = changed.system
             if changed.tools != shown.tools and system == shown.system:
                 system = build_prompt(replace(self._request, tools=changed.tools), native_tools=False).system
             changed = replace(changed, system=system, tools=())
         window.check_size(changed)
-        return Prompt(changed, facts)
+        return PreparedPrompt(changed, facts)
 
     async def _describe_prompt(self, shown: ModelRequest, changed: ModelRequest) -> PromptFacts:
         """Return the facts about a prompt for the log.

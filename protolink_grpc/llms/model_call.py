@@ -76,14 +76,14 @@ MAX_DELAY_S = 60.0
 
 
 @dataclass(frozen=True, slots=True)
-class Prompt:
+class PreparedPrompt:
     """A prompt, and the facts about it for the log."""
 
     request: ModelRequest
     facts: PromptFacts = NO_FACTS
 
 
-Shorten = Callable[[ContextLimitError], Awaitable[Prompt]]
+Shorten = Callable[[ContextLimitError], Awaitable[PreparedPrompt]]
 """Returns a shorter prompt after the provider has refused one because of its length, or raises ContextLimitError."""
 
 
@@ -148,7 +148,7 @@ class ModelCaller:
             caller = ModelCaller(
                 self._model, request, self._host, meter=meter, is_live=False, sleep=self._sleep, jitter=self._jitter
             )
-            answer = await caller.answer(step, call_id, Prompt(prompt))
+            answer = await caller.answer(step, call_id, PreparedPrompt(prompt))
         if text := strip_thinking(answer.text):
             return text
         raise ModelError("the model gave no summary")
@@ -164,7 +164,9 @@ class ModelCaller:
         )
         return all(limit is None or amount <= limit for limit, amount in needed)
 
-    async def answer(self, step: int, call_id: str, prompt: Prompt, shorten: Shorten | None = None) -> LlmCallCompleted:
+    async def answer(
+        self, step: int, call_id: str, prompt: PreparedPrompt, shorten: Shorten | None = None
+    ) -> LlmCallCompleted:
         """Call the model, with retries.
 
         Args:
@@ -208,7 +210,9 @@ class ModelCaller:
             currency=limit.currency,
         )
 
-    async def _answer(self, step: int, call_id: str, prompt: Prompt, shorten: Shorten | None) -> LlmCallCompleted:
+    async def _answer(
+        self, step: int, call_id: str, prompt: PreparedPrompt, shorten: Shorten | None
+    ) -> LlmCallCompleted:
         host, budget = self._host, self._host.budget
         request = self._fit_media(prompt.request)
         step_warnings = budget.check_step(step)
@@ -260,7 +264,9 @@ class ModelCaller:
             requested_model=name if name != model.model else "",
         )
 
-    async def _shorten_prompt(self, error: ContextLimitError, call: LlmCallFailed, shorten: Shorten | None) -> Prompt:
+    async def _shorten_prompt(
+        self, error: ContextLimitError, call: LlmCallFailed, shorten: Shorten | None
+    ) -> PreparedPrompt:
         """Return a shorter prompt and report the failed attempt. Raises ContextLimitError if there is no shorter prompt."""
         try:
             if shorten is None:

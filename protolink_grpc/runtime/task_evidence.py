@@ -28,6 +28,12 @@ MAX_RUNS: Final = 100
 """Maximum length of these lists. Source: the comments of snapshot.proto."""
 
 
+_NO_PROMPT_FACTS: Final = tuple(
+    Gap(part, Availability.UNKNOWN, "an earlier version of the agent has written this log")
+    for part in ("offered", "omitted")
+)
+
+
 class ContextReader:
     """Finds the latest `context.prepared` and the newest compactions of a task.
 
@@ -65,12 +71,6 @@ class ContextReader:
         if self._offered is None:
             return replace(found, gaps=_NO_PROMPT_FACTS)
         return replace(found, offered=self._offered, omitted=self._omitted)
-
-
-_NO_PROMPT_FACTS: Final = tuple(
-    Gap(part, Availability.UNKNOWN, "an earlier version of the agent has written this log")
-    for part in ("offered", "omitted")
-)
 
 
 _EVIDENCE: Final = (
