@@ -17,8 +17,9 @@ from protolink_grpc.models.context import RunBudget, RunContext
 from protolink_grpc.models.redaction import DEFAULT_REDACTION_POLICY
 from protolink_grpc.models.snapshot import ToolInventorySnapshot
 from protolink_grpc.policy.budget import BudgetEnforcer, effective
+from protolink_grpc.runtime.actions.action_context import ActionContext, charge_tool_call
 from protolink_grpc.runtime.actions.delegation import Actions
-from protolink_grpc.runtime.actions.gate import TOOL_CALL, ActionContext, Gate, charge_tool_call
+from protolink_grpc.runtime.actions.gate import TOOL_CALL, Gate
 from protolink_grpc.runtime.actions.input_requests import INPUT_REQUEST, check_answer
 from protolink_grpc.runtime.actions.outside import ActionAuthorizer, NarrowedContext, StandaloneContext
 from protolink_grpc.runtime.actions.sampling import ModelSampler

@@ -54,8 +54,8 @@ from protolink_grpc.models.task import Task
 from protolink_grpc.net.trace_context import TraceContext, span_id_of, trace_of, with_trace
 from protolink_grpc.net.tracing import WaitingRun, current_trace, enter_run_span, enter_run_trace, set_waiting_runs
 from protolink_grpc.policy.budget import BudgetEnforcer, effective
+from protolink_grpc.runtime.actions.action_context import executing_action
 from protolink_grpc.runtime.actions.approval_answers import answer_event, first_answer, seconds_left
-from protolink_grpc.runtime.actions.gate import executing_action
 from protolink_grpc.runtime.controls import Controls
 from protolink_grpc.runtime.facts import (
     FLOW_PROMPT,

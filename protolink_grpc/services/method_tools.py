@@ -21,8 +21,9 @@ from protolink_grpc.models.context import RunContext
 from protolink_grpc.models.ended_task import ended_error
 from protolink_grpc.models.failure import RUN_LOST, Failure
 from protolink_grpc.models.fold import TaskFold
+from protolink_grpc.runtime.actions.action_context import ActionContext
 from protolink_grpc.runtime.actions.delegation import MAY_HAVE_BEGUN, reserve_share
-from protolink_grpc.runtime.actions.gate import ActionContext, ActionResult
+from protolink_grpc.runtime.actions.gate import ActionResult
 from protolink_grpc.runtime.run import current_run
 from protolink_grpc.runtime.service import TaskService
 from protolink_grpc.runtime.submission import Submission

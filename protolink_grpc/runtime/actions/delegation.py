@@ -32,16 +32,8 @@ from protolink_grpc.net.trace_context import with_trace
 from protolink_grpc.net.tracing import current_trace
 from protolink_grpc.policy.budget import TICK_S, Reservation
 from protolink_grpc.policy.capabilities import narrow, static_effect
-from protolink_grpc.runtime.actions.gate import (
-    AGENT_CALL,
-    DELEGATE,
-    ActionContext,
-    ActionResult,
-    Gate,
-    Outcome,
-    PreparedAction,
-    report_budget,
-)
+from protolink_grpc.runtime.actions.action_context import ActionContext, report_budget
+from protolink_grpc.runtime.actions.gate import AGENT_CALL, DELEGATE, ActionResult, Gate, Outcome, PreparedAction
 from protolink_grpc.runtime.actions.sampling import ModelSampler
 from protolink_grpc.runtime.actions.tools import ToolActions
 from protolink_grpc.runtime.journal import ActionRecord

@@ -9,7 +9,8 @@ from typing import Any
 from protolink_grpc.errors import ActionPolicyError, InvalidArgumentError, ToolRejectedError
 from protolink_grpc.models.action import PolicyDecision, PolicyEffect, RunAction
 from protolink_grpc.models.context import RunContext
-from protolink_grpc.runtime.actions.gate import ActionContext, ActionResult, Gate, PreparedAction
+from protolink_grpc.runtime.actions.action_context import ActionContext
+from protolink_grpc.runtime.actions.gate import ActionResult, Gate, PreparedAction
 from protolink_grpc.tools.context import InputAnswer
 from protolink_grpc.tools.rejection import invalid_arguments_error
 

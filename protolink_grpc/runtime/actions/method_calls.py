@@ -17,8 +17,9 @@ from protolink_grpc.models.events import ActionStarted, PeerTaskLinked, RunEvent
 from protolink_grpc.models.failure import Failure
 from protolink_grpc.net.trace_context import with_trace
 from protolink_grpc.net.tracing import current_trace
+from protolink_grpc.runtime.actions.action_context import ActionContext
 from protolink_grpc.runtime.actions.delegation import reserve_share
-from protolink_grpc.runtime.actions.gate import AGENT_CALL, DELEGATE, ActionContext, ActionResult, Gate, PreparedAction
+from protolink_grpc.runtime.actions.gate import AGENT_CALL, DELEGATE, ActionResult, Gate, PreparedAction
 from protolink_grpc.runtime.journal import ActionRecord
 
 URL = "url"

@@ -15,7 +15,8 @@ from protolink_grpc.models.events import LlmCallCompleted, Payload, RunEvent, Se
 from protolink_grpc.models.ids import new_call_id
 from protolink_grpc.models.media import Media
 from protolink_grpc.policy.budget import BudgetEnforcer
-from protolink_grpc.runtime.actions.gate import ActionContext, ActionResult, Gate, PreparedAction
+from protolink_grpc.runtime.actions.action_context import ActionContext
+from protolink_grpc.runtime.actions.gate import ActionResult, Gate, PreparedAction
 from protolink_grpc.tools.context import SampledText
 
 MODEL_SAMPLE = "model.sample"

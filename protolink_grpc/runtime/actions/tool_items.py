@@ -16,7 +16,7 @@ from protolink_grpc.models.json_value import is_same_json, to_json
 from protolink_grpc.models.payload import Payload, copied
 from protolink_grpc.models.tool_items import ITEMS_KIND, item_part, items_of
 from protolink_grpc.models.watch import StopAt
-from protolink_grpc.runtime.actions.gate import ActionContext, check_runtime
+from protolink_grpc.runtime.actions.action_context import ActionContext, check_runtime
 from protolink_grpc.runtime.admission import Turn
 from protolink_grpc.runtime.service import TaskService
 from protolink_grpc.runtime.submission import content_size

@@ -31,15 +31,8 @@ from protolink_grpc.models.task_target import TaskTarget
 from protolink_grpc.models.tool import OfferedTool, ToolDescription
 from protolink_grpc.models.tool_result import find_tool_output
 from protolink_grpc.policy.capabilities import Policy, static_effect
-from protolink_grpc.runtime.actions.gate import (
-    DELEGATE,
-    TOOL_CALL,
-    ActionContext,
-    ActionResult,
-    Gate,
-    Outcome,
-    PreparedAction,
-)
+from protolink_grpc.runtime.actions.action_context import ActionContext
+from protolink_grpc.runtime.actions.gate import DELEGATE, TOOL_CALL, ActionResult, Gate, Outcome, PreparedAction
 from protolink_grpc.runtime.actions.input_requests import InputRequests
 from protolink_grpc.runtime.actions.sampling import ModelSampler
 from protolink_grpc.runtime.actions.tool_items import ItemLog, ToolItems
