@@ -1,5 +1,6 @@
 """Sessions and their threads: creation, rollbacks, branches, deletion, and one stream of all events of a session and its tasks."""
 
+import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from dataclasses import replace
 from functools import partial
@@ -80,6 +81,7 @@ class SessionService(SessionTurns):
         watch: Callable[..., AsyncGenerator[list[bytes], None]],
     ) -> None:
         super().__init__(tasks, admission, cancel, watch)
+        self._rollbacks: set[asyncio.Task[tuple[Thread, int]]] = set()
         self._watcher = SessionWatcher(tasks.store, watching, lambda: admission.is_open)
 
     # -- Sessions and threads --------------------------------------------------------------------------------------------
@@ -263,7 +265,7 @@ class SessionService(SessionTurns):
     async def roll_back(self, principal: str, session_id: str, turn_id: str, *, reason: str = "") -> tuple[Thread, int]:
         """Take a turn and all later ones that have started out of the conversation of their thread, and cancel those that work.
 
-        Repeating the call changes nothing.
+        Repeating the call changes nothing. A call that has begun is completed even if its caller is canceled.
 
         Returns:
             The thread, and the number of turns that this call took out.
@@ -274,6 +276,18 @@ class SessionService(SessionTurns):
             ResourceExhaustedError: The thread was rolled back too often.
         """
         check_length(reason, MAX_REASON_CHARS, "reason")
+        # In a task of its own: a cancellation after the commit would leave turns that work outside of the conversation.
+        rolling = asyncio.get_running_loop().create_task(self._roll_back(principal, session_id, turn_id, reason))
+        self._rollbacks.add(rolling)
+        rolling.add_done_callback(self._forget_rollback)
+        return await asyncio.shield(rolling)
+
+    def _forget_rollback(self, rolling: "asyncio.Task[tuple[Thread, int]]") -> None:
+        self._rollbacks.discard(rolling)
+        if not rolling.cancelled():
+            rolling.exception()  # the caller may be gone, and asyncio logs an exception that was never retrieved
+
+    async def _roll_back(self, principal: str, session_id: str, turn_id: str, reason: str) -> tuple[Thread, int]:
         owner, micros = self._owner(principal), self._clock.micros()
 
         def work(records: Records) -> RolledBack:

@@ -746,6 +746,33 @@ async def test_a_turn_that_is_still_stopping_is_taken_out_once(stores: Stores) -
     await desk.service.stop()
 
 
+async def test_a_rollback_whose_caller_is_canceled_after_the_commit_cancels_its_turns(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    turn = await desk.submit("hold", turn_id="hold")
+    await desk.begins["hold"].wait()
+    store, committed, continues = desk.sessions._store, asyncio.Event(), asyncio.Event()
+    change = store.change
+
+    async def slow(work: Callable[[Records], Any]) -> Any:
+        outcome = await change(work)
+        committed.set()
+        await continues.wait()
+        return outcome
+
+    monkeypatch.setattr(store, "change", slow)
+    caller = asyncio.create_task(desk.sessions.roll_back("ann", "s", "hold", reason="no"))
+    async with asyncio.timeout(20):
+        await committed.wait()
+        caller.cancel()
+        await asyncio.wait([caller])
+        continues.set()
+        await desk.end(turn)
+    assert caller.cancelled()
+    ended = await desk.sessions.turn("ann", "s", "hold")
+    assert (ended.result, ended.reason, ended.rolled_back) == (TaskState.CANCELED, "no", True)
+
+
 async def test_the_id_of_a_merged_input_promotes_and_interrupts_its_turn(desk: Desk) -> None:
     for text in ("hold", "other", "first"):
         await desk.submit(text, turn_id=text)
