@@ -27,6 +27,9 @@ SCHEMA_VERSION: Final = "protolink-grpc-0.1"
 PLACES: Final = 64
 """Sequences of each position: no event becomes more records."""
 
+MAX_ENDED: Final = 1000
+"""Number of ended tasks of which a view knows that their events were not before its start."""
+
 _WITHOUT_STEP: Final = ("session.", "thread.", "turn.", "task.", "run.", "queue.", "snapshot.")
 """Families of records that are not an item of a turn."""
 
@@ -67,6 +70,8 @@ class AgentRuntimeView:
         self._tasks: dict[str, TaskRecords] = {}
         self._traces: dict[str, str] = {}
         """The traces of ended tasks that do not follow from their ids."""
+        self._ended: dict[str, None] = {}
+        """The tasks that have ended last, in order."""
         self._turns: dict[str, OpenTurn] = {}
         self._threads: dict[str, ThreadRecords] = {}
         if quiet is not None:
@@ -99,7 +104,7 @@ class AgentRuntimeView:
 
     def needs_earlier(self, items: Iterable[SessionItem]) -> bool:
         """Whether one of the next events is about a task, a turn or a history that is not known."""
-        tasks, turns = self._tasks.keys() | set(), self._turns.keys() | set()
+        tasks, turns = self._tasks.keys() | self._ended.keys(), set(self._turns)
         for item in items:
             match item.event:
                 case RunEvent(task_id=task_id, sequence=sequence):
@@ -185,7 +190,12 @@ class AgentRuntimeView:
     def _forget(self, task_id: str) -> None:
         """Drop the state of an ended task, if there are others. A retry begins with a new one, in the same trace."""
         task = self._tasks.pop(task_id, None) if self._session_id else None
-        if task is not None and task.trace_id not in ("", trace_of(None, task_id).trace_id):
+        if task is None:
+            return
+        self._ended[task_id] = None
+        if len(self._ended) > MAX_ENDED:
+            del self._ended[next(iter(self._ended))]
+        if task.trace_id not in ("", trace_of(None, task_id).trace_id):
             self._traces[task_id] = task.trace_id
 
     def _open(self, task_id: str) -> TaskRecords:

@@ -27,8 +27,10 @@ from protolink_grpc.models.events import RunEvent
 from protolink_grpc.models.failure import Failure, FailureCategory
 from protolink_grpc.models.session import SessionEvent, SessionItem, WhenBusy
 from protolink_grpc.models.task_control import LinkKind, TaskLink
-from protolink_grpc.reports import RunExport, SessionExport
+from protolink_grpc.reports import RunExport, SessionExport, agentruntime
+from protolink_grpc.reports.agentruntime import AgentRuntimeView
 from protolink_grpc.runtime.facts import lost_status
+from protolink_grpc.storage.quiet_positions import QuietPosition
 
 WORKING, COMPLETED, CANCELED = TaskState.WORKING, TaskState.COMPLETED, TaskState.CANCELED
 NOON = "2026-06-12T12:00:00.000001+00:00"
@@ -479,3 +481,36 @@ def test_the_installation_of_a_session_is_the_one_that_its_first_event_names() -
         facts = (submit("one", "t1"), created("t1"), begun("t1"))
         records = exported(stream(ses.SessionCreated("Trip", runtime_id=runtime_id), *facts))
         assert {each["runtimeId"] for each in records} == {expected}
+
+
+def test_only_what_began_before_the_start_of_a_view_needs_earlier_events() -> None:
+    facts = [submit("one", "t1"), created("t1"), begun("t1"), ended("t1"), ses.TurnEnded("one", COMPLETED)]
+    retry = [submit("two", "t1", after=3), ("t1", ev.TaskRetried(COMPLETED)), begun("t1", 2, "retried")]
+    items = stream(*facts, *retry)
+    view = AgentRuntimeView("s", "hotel", QuietPosition(100))
+    for place, item in enumerate(items):
+        assert not view.needs_earlier(items[place:])
+        view.skip(item)
+    older = AgentRuntimeView("s", "hotel", QuietPosition(100))
+    for needy in (
+        items[len(facts) :],
+        [items[2]],
+        stream(ses.TurnEnded("zero", COMPLETED)),
+        stream(ses.TurnPromoted("zero")),
+        stream(ses.TurnMerged("more", "zero")),
+        stream(ses.ThreadRolledBack("default", "zero")),
+    ):
+        assert older.needs_earlier(needy)
+    assert not older.needs_earlier(items)
+    assert not older.needs_earlier(stream(ses.ThreadStarted("side"), ses.SessionUpdated("Trip")))
+
+
+def test_of_many_ended_tasks_a_view_knows_the_last_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(agentruntime, "MAX_ENDED", 1)
+    view = AgentRuntimeView("s", "hotel", QuietPosition(100))
+    for name in ("1", "2"):
+        end = ses.TurnEnded(name, COMPLETED)
+        for item in stream(submit(name, f"t{name}"), created(f"t{name}"), begun(f"t{name}"), ended(f"t{name}"), end):
+            view.skip(item)
+    retries = [stream(submit("more", task_id, after=3)) for task_id in ("t1", "t2")]
+    assert [view.needs_earlier(each) for each in retries] == [True, False]
