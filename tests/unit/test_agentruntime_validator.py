@@ -4,7 +4,8 @@ import copy
 import io
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -703,32 +704,82 @@ def test_a_line_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
         validate(io.BytesIO(b'{"type": "a.b"}\n' + b"x" * (2 << 20)))
 
 
+STRANGE: list[Any] = [None, 7, 1.5, True, [], {}, [{}], [[]], {"mode": []}, "", "x" * 10]
+"""Values that most fields cannot have."""
+
+INSIDE = (
+    *("order", "tools", "decision", "status", "candidates", "failOpen", "mode", "permissionState", "preservedActions"),
+    *(
+        "correlation",
+        "safeArgs",
+        "remoteArtifactRefs",
+        "result",
+        "removedTurns",
+        "destructive",
+        "kind",
+        "candidateCount",
+    ),
+)
+BESIDE = ("refs", "sandboxProfile", "candidateModelSet", "routingDecision", "taskRelationship", "telemetry")
+"""Fields of payloads, and objects beside them, that rules read."""
+
+
 def test_values_of_wrong_types_are_violations_and_not_errors() -> None:
-    strange: list[Any] = [
-        None,
-        7,
-        1.5,
-        True,
-        [],
-        {},
-        [{}],
-        "",
-        "x" * 10,
-        {"tools": 1, "order": [1], "candidates": None},
-    ]
     kinds = [*IDS_OF_TYPES, "acme.x", ""]
     fields = ("sessionId", "threadId", "turnId", "toolCallId", "taskId", "runId", "actionId", "sequence", "timestamp")
     lines = []
-    for value in strange:
+    for value in STRANGE:
         for kind in kinds:
             record = {"type": kind, "eventId": f"{len(lines)}", **dict.fromkeys(fields, value), "payload": value}
             lines.append(json.dumps(record))
-            inside = {
-                "payload": dict.fromkeys(("order", "tools", "decision", "status", "candidates", "failOpen"), value)
-            }
+            inside = {"payload": dict.fromkeys(INSIDE, value), **dict.fromkeys(BESIDE, value)}
             lines.append(json.dumps({**record, **dict.fromkeys(fields, "a"), **inside, "eventId": f"{len(lines)}"}))
-    report = validate(io.BytesIO("\n".join(lines).encode()))
+    report = validate(io.BytesIO("\n".join(lines).encode()), [read_snapshot(SNAPSHOT)], Level.LIME)
     assert not report.is_valid
+
+
+THREAD_PAGE: Record = {
+    "session_id": "s",
+    "thread": {"thread_id": "main"},
+    "position": 0,
+    "status": "idle",
+    "active_turns": [{"turn_id": "t1"}],
+    "queued_turns": [{"turn_id": "t2"}],
+    "recent_turns": [{"turn_id": "t1", "result": "completed", "rolled_back": False}],
+    "open_tasks": [{"task_id": "task-t1", "status": "running"}],
+    "pending_approvals": [{"request": {"request_id": "q1"}}],
+    "gaps": [{"part": "jobs", "availability": "unavailable"}],
+}
+QUEUE_PAGE: Record = {
+    "session_id": "s",
+    "position": 0,
+    "queued_turns": [{"turn": {"turn_id": "t2", "thread_id": "main"}}],
+    "holds": [{"thread_id": "main", "turns": [{"turn_id": "t1"}]}],
+}
+
+
+def changed(document: Any, value: Any) -> Iterator[Any]:
+    """Yield copies of a document, each with another one of its values replaced."""
+    yield value
+    for name, its in document.items() if isinstance(document, dict) else ():
+        for each in changed(its, value):
+            yield {**document, name: each}
+    for place, its in enumerate(document) if isinstance(document, list) else ():
+        for each in changed(its, value):
+            yield [*document[:place], each, *document[place + 1 :]]
+
+
+@pytest.mark.parametrize(
+    "document", [SNAPSHOT, PAGE, THREAD_PAGE, QUEUE_PAGE, TASK], ids=str.split("doc page thread queue task")
+)
+def test_a_snapshot_with_a_value_of_a_wrong_type_is_refused_or_compared(document: Record) -> None:
+    read_snapshot(document)
+    snapshots = []
+    for each in (each for value in STRANGE for each in changed(document, value)):
+        with suppress(InvalidArgumentError):
+            snapshots.append(read_snapshot(each))
+    log = text_of(with_sequences(golden()))
+    assert validate(io.BytesIO(log), snapshots, Level.LIME).results
 
 
 def test_the_log_is_read_line_by_line(tmp_path: Path) -> None:

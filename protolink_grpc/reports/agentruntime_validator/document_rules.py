@@ -69,7 +69,7 @@ def compare_turn_environments(fold: SnapshotFold, snapshot: Snapshot) -> Iterato
     if dict(snapshot.gaps).get("executionEnvironment"):
         return
     for turn in (turn for thread in _threads(snapshot) for turn in _objects(thread, "turns")):
-        if turn.get("turnId") in fold.worked:
+        if str(turn.get("turnId")) in fold.worked:
             yield "" if turn.get("executionEnvironment") else f"turn {turn['turnId']} without executionEnvironment"
 
 
@@ -112,9 +112,14 @@ def compare_jobs(fold: SnapshotFold, snapshot: Snapshot) -> Iterator[str]:
 
 
 def _status_difference(noun: str, name: object, status: object, in_log: dict[str, str]) -> str:
+    """Compare a status. An item that has ended may be reported, too."""
     found = in_log.get(str(name), "unknown")
     accepted = {found, "reported"} if found in ("completed", "failed") and noun == "job item" else {found}
-    return "" if status in accepted else f"{noun} {name}: {found} in the log, {status} in the snapshot"
+    return (
+        ""
+        if isinstance(status, str) and status in accepted
+        else f"{noun} {name}: {found} in the log, {status} in the snapshot"
+    )
 
 
 @LIME_RULES.rule("R178", "The snapshot has the sections that the profile requires.", "LP:76, LP:138")

@@ -20,7 +20,7 @@ RULES = RuleSet()
 def check_sandbox(event: Event, log: LogState) -> Outcome:
     inside = event.record.get("sandboxProfile")
     profile = inside if isinstance(inside, dict) else event.payload
-    if profile.get("mode") not in SANDBOX_MODES:
+    if str(profile.get("mode")) not in SANDBOX_MODES:
         return f"mode {profile.get('mode')!r}"
     missing = [name for name in ("cwd", "network") if name not in profile]
     return f"without {' and '.join(missing)}" if missing else HOLDS

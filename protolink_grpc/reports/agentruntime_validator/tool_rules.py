@@ -191,7 +191,7 @@ def check_known_mode(event: Event, log: LogState) -> Outcome:
     mode = event.text("permissionMode") or (state.get("mode") if isinstance(state, dict) else None)
     if not mode:
         return None
-    return HOLDS if mode in MODES else f"mode {mode!r}"
+    return HOLDS if isinstance(mode, str) and mode in MODES else f"mode {mode!r}"
 
 
 @RULES.rule(

@@ -206,6 +206,6 @@ def check_questions_kept(event: Event, log: LogState) -> Outcome:
     kept = next((event.payload[name] for name in names if isinstance(event.payload.get(name), list)), None)
     if kept is None:
         return None
-    ids = {each.get("actionId") if isinstance(each, dict) else each for each in kept if isinstance(each, dict | str)}
+    ids = [each.get("actionId") if isinstance(each, dict) else each for each in kept]
     lost = sorted(name for (_, name), each in log.actions.items() if each.thread == event.thread and name not in ids)
     return f"without question {lost[0]}, which is open" if lost else HOLDS
