@@ -362,7 +362,7 @@ class Peers:
         """
         if known.protocol != A2A:
             return None
-        backoff = Backoff(OUTAGE_S)
+        run, backoff = current_run(), Backoff(OUTAGE_S)
         while True:
             backoff.begin()
             try:
@@ -376,6 +376,10 @@ class Peers:
             except ProtolinkError as error:
                 why = str(error)
                 break
+            except asyncio.CancelledError:
+                if run is None or run.token.is_cancelled:
+                    self._spawn(self._cancel_known(target, task, known, run.token.reason if run is not None else None))
+                raise
         log.warning(
             "task %s is sent again, because task %s at %s cannot be followed: %s",
             task.id,
@@ -384,6 +388,15 @@ class Peers:
             why,
         )
         return None
+
+    async def _cancel_known(self, target: str, task: Task, known: PeerTaskLinked, reason: str | None) -> None:
+        """Cancel the task of an A2A peer that an earlier process sent, if the peer still has it."""
+        try:
+            peer = await self.reach(target, known.url)
+            if await peer.client.a2a_tasks(peer.url).adopt(task, known, peer.client.timeout):
+                await self._cancel(peer, task.id, reason)
+        except ProtolinkError as error:
+            log.info("task %s at %s could not be canceled: %s", known.task_id, known.url, error)
 
     async def _follow_task(self, peer: PeerConnection, task_id: str, relay: Relay | None) -> Task:
         """Follow a task that the peer has, until it ends or waits."""

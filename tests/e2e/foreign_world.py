@@ -33,6 +33,7 @@ class Errands(AgentExecutor):
     Attributes:
         released: What a task that does `work` waits for between its pieces.
         done: A task that does `work` has ended.
+        stopped: A task was canceled.
         heard: Every message, as it came.
     """
 
@@ -40,6 +41,7 @@ class Errands(AgentExecutor):
         self.released = asyncio.Semaphore(0)
         self.working = asyncio.Event()
         self.done = asyncio.Event()
+        self.stopped = asyncio.Event()
         self.heard: list[a2a_pb2.Message] = []
         self.metadata: list[dict[str, Any]] = []
         self.canceled: list[str] = []
@@ -92,6 +94,7 @@ class Errands(AgentExecutor):
 
     async def cancel(self, context: RequestContext, event_queue: EventQueue) -> None:
         self.canceled.append(context.task_id or "")
+        self.stopped.set()
         await TaskUpdater(event_queue, context.task_id or "", context.context_id or "").cancel()
 
 
@@ -227,6 +230,8 @@ async def a2a_server(
     a2a_pb2_grpc.add_A2AServiceServicer_to_server(GrpcHandler(handler), grpc_server)
     a2a_v0_3_pb2_grpc.add_A2AServiceServicer_to_server(CompatGrpcHandler(handler), grpc_server)
     await grpc_server.start()
-    async with serving(app, bound):
-        yield server
-    await grpc_server.stop(0)
+    try:
+        async with serving(app, bound):
+            yield server
+    finally:
+        await grpc_server.stop(0)

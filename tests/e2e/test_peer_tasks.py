@@ -299,6 +299,7 @@ async def test_a_cancel_of_a_recovered_task_reaches_the_a2a_agent(tmp_path: Path
                 if isinstance(event.payload, ActionStarted) and len(server.requests) > requests:
                     break
             await client.cancel_task(None, task_id)
+            await server.errands.stopped.wait()
         assert server.errands.canceled == [remote_id]
 
 
