@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from pathlib import Path
 
 import pytest
 
@@ -17,6 +18,7 @@ from protolink_grpc.runtime.run import Run
 from protolink_grpc.runtime.service import TaskService
 from protolink_grpc.runtime.submission import Submission
 from protolink_grpc.storage.port import TaskStore
+from protolink_grpc.storage.sqlite.store import SQLiteStore
 from protolink_grpc.wire.events import event_from_frame
 
 PATIENCE_S = 20.0
@@ -152,3 +154,21 @@ async def test_a_turn_that_leaves_the_queue_of_its_thread_waits_for_a_slot(desk:
     await desk.end(other)
     await desk.end(desk.service.turn_after(queued.task_id, 2))
     assert (await desk.types(queued.task_id))[:3] == ["task.submitted", "task.queued", "task.status"]
+
+
+async def test_another_process_with_a_free_slot_takes_a_released_task_that_waits(tmp_path: Path) -> None:
+    here, there = [Desk(SQLiteStore(tmp_path / "tasks.db")) for _ in range(2)]
+    await here.service.start()
+    draft = await here.service.control.create(Submission.of(Task.create("go")), "ann")
+    await here.hold()
+    await here.service.control.start(draft.task_id, "ann")
+    await here.until(draft.task_id, "task.queued")
+    await there.service.start()
+    await there.end(there.service.turn_after(draft.task_id, 3))
+    kinds = await there.types(draft.task_id)
+    assert kinds[:4] == ["task.submitted", "task.start_requested", "task.queued", "task.status"]
+    assert not here.gate.is_set()
+    here.gate.set()
+    for desk in (here, there):
+        await desk.service.stop()
+    assert kinds.count("task.status") == 2
