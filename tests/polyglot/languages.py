@@ -128,7 +128,7 @@ LANGUAGES = (
         ("node", "npm"),
         _typescript,
         lambda _: ["node", str(ROOT / "clients/ts/dist/conformance.js")],
-        (("npm", "run", "lint"), ("npm", "test")),
+        (("npm", "run", "lint"), ("npm", "run", "unit")),
         example=lambda _: ["node", str(ROOT / "clients/ts/dist/calculator.js")],
     ),
     Language(
