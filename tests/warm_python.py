@@ -16,6 +16,7 @@ import os
 import pkgutil
 import random
 import runpy
+import select
 import signal
 import socket
 import struct
@@ -90,6 +91,17 @@ class Ended:
     err: str
 
 
+def warm_executable(*imports: str) -> str:
+    """Return the path of a program that is called like Python, and starts a warm one: for code that starts programs itself.
+
+    What it starts ends with it, and it ends with what it has started; it passes on SIGTERM and SIGINT.
+
+    Args:
+        imports: As for `start_python`.
+    """
+    return sys.executable if sys.platform != "linux" else _warm().executable(*imports)
+
+
 def run_python(*arguments: str, stdin: str = "", within_s: float = 60.0, **options: Any) -> Ended:
     """Run `python *arguments` to its end, with a text as its standard input; see `start_python` for the options."""
     with TemporaryFile("w+") as given, TemporaryFile("w+") as out, TemporaryFile("w+") as err:
@@ -140,10 +152,15 @@ class _Warm:
     def __init__(self) -> None:
         self._control, theirs = socket.socketpair()
         self._lock = threading.Lock()
-        with theirs:
-            command = [sys.executable, __file__, str(theirs.fileno())]
+        self._folder = TemporaryDirectory(prefix="warm-python-")
+        self._address = f"{self._folder.name}/socket"
+        with theirs, socket.socket(socket.AF_UNIX) as listener:
+            listener.bind(self._address)
+            listener.listen(64)
+            descriptors = [theirs.fileno(), listener.fileno()]
+            command = [sys.executable, __file__, *map(str, descriptors)]
             null = subprocess.DEVNULL
-            self._process = subprocess.Popen(command, pass_fds=[theirs.fileno()], stdin=null, stdout=null)
+            self._process = subprocess.Popen(command, pass_fds=descriptors, stdin=null, stdout=null)
         atexit.register(self._close)
 
     def start(self, request: Mapping[str, Any], descriptors: tuple[int, int, int]) -> _Forked:
@@ -153,10 +170,41 @@ class _Warm:
             _receive(self._control)  # otherwise two requests could be read as one
         return _Forked(ours)
 
+    def executable(self, *imports: str) -> str:
+        path = Path(self._folder.name, "with " + " ".join(imports), Path(sys.executable).name)
+        if not path.exists():
+            path.parent.mkdir()
+            given = {"python": sys.executable, "address": self._address, "format": NUMBER.format, "imports": imports}
+            path.write_text(EXECUTABLE.format(**given))
+            path.chmod(0o700)
+        return str(path)
+
     def _close(self) -> None:
         self._control.close()
         self._process.wait()
+        self._folder.cleanup()
 
+
+EXECUTABLE = """#!{python} -IS
+import json, os, signal, socket, struct, sys
+
+with socket.socket(socket.AF_UNIX) as warm:
+    warm.connect({address!r})
+    request = {{"arguments": sys.argv[1:], "cwd": os.getcwd(), "env": dict(os.environ)}}
+    request |= {{"strict": False, "imports": {imports!r}}}
+    socket.send_fds(warm, [json.dumps(request).encode()], [0, 1, 2])
+    (pid,) = struct.unpack({format!r}, warm.recv(8))
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda number, _frame: os.kill(pid, number))
+    for descriptor in (0, 1, 2):
+        os.close(descriptor)
+    (code,) = struct.unpack({format!r}, warm.recv(8))
+if code < 0:
+    signal.signal(-code, signal.SIG_DFL)
+    os.kill(os.getpid(), -code)
+os._exit(code)
+"""
+"""The program of `warm_executable`: it imports little, and waits for what it has started."""
 
 _warm = cache(_Warm)
 
@@ -206,23 +254,33 @@ async def _run_a_task(folder: str) -> None:
         assert [event.to_dict() async for event in client.subscribe(task.id)]
 
 
-def _serve(control: socket.socket) -> list[str]:
+def _serve(control: socket.socket, listener: socket.socket) -> list[str]:
     """Fork for each request until the tests end. Returns only in the programs, with their arguments."""
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the keepers leave no zombies
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     while True:
-        data, descriptors, _, _ = socket.recv_fds(control, MAX_REQUEST, 4)
-        if not data:
+        asked = control in select.select([control, listener], [], [])[0]
+        connection = control if asked else listener.accept()[0]
+        data, descriptors, _, _ = socket.recv_fds(connection, MAX_REQUEST, 4)
+        if asked and not data:
             os._exit(0)
-        request = json.loads(data)
-        for name in request["imports"]:
-            importlib.import_module(name)
-        if os.fork() == 0:
+        if not asked:
+            descriptors.append(connection.detach())
+        if data and _is_forked(json.loads(data)):
             control.close()
-            return _keep(request, descriptors)
+            listener.close()
+            return _keep(json.loads(data), descriptors)
         for each in descriptors:
             os.close(each)
-        control.sendall(NUMBER.pack(0))
+        if asked:
+            control.sendall(NUMBER.pack(0))
+
+
+def _is_forked(request: dict[str, Any]) -> bool:
+    """Fork. Returns true in the new process."""
+    for name in request["imports"]:
+        importlib.import_module(name)
+    return os.fork() == 0
 
 
 def _keep(request: dict[str, Any], descriptors: list[int]) -> list[str]:
@@ -312,4 +370,4 @@ if __name__ == "__main__":
         asyncio.run(_run_a_task(folder))
     gc.collect()
     gc.freeze()
-    _run(_serve(socket.socket(fileno=int(sys.argv[1]))))
+    _run(_serve(*[socket.socket(fileno=int(each)) for each in sys.argv[1:]]))

@@ -19,6 +19,9 @@ from protolink_grpc import AgentCard, AgentChangeKind, RegistryClient
 
 T = TypeVar("T")
 
+PYTHON = sys.executable
+"""Starts the registry and the agents."""
+
 START_S = 60.0
 """Timeout of the start, in seconds: long, for a loaded machine. A child that ends is noticed at once."""
 
@@ -156,7 +159,7 @@ class Mesh:
         if program is not None:
             return [str(program)]
         package = "examples.mesh" if name == "registry" else self._package
-        return [sys.executable, "-m", f"{package}.{name}"]
+        return [PYTHON, "-m", f"{package}.{name}"]
 
     async def _wait_registered(self) -> None:
         missing = set(self._agents)

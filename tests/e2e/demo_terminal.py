@@ -6,12 +6,14 @@ import os
 import pty
 import select
 import subprocess
+import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
 
 import psutil
 from llm_servers import Asked
+from warm_python import warm_executable
 
 from protolink_grpc import LLMMessage
 from protolink_grpc.llms.providers import PROVIDERS
@@ -20,6 +22,12 @@ ROOT = Path(__file__).parents[2]
 KEYS = {variable for row in PROVIDERS.values() for variable in row.key_variables}
 # No test calls a provider, whatever keys the machine has.
 ENVIRONMENT = {**{name: os.environ[name] for name in os.environ.keys() - KEYS}, "PYTHONPATH": str(ROOT)}
+
+
+def warm_demo(module: str) -> list[str]:
+    """The command of a demo whose registry and agents start warm: for claims that are not about the start of processes."""
+    script = str(Path(__file__).with_name("warm_demo.py"))
+    return [sys.executable, "-W", "error", script, warm_executable(), module]
 
 
 class Terminal:

@@ -9,13 +9,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from warm_python import Process, start_python
+from warm_python import Process, start_python, warm_executable
 
 from protolink_grpc import MCPToolAdapter
 
 SERVER = str(Path(__file__).with_name("mcp_server.py"))
 RAW_SERVER = str(Path(__file__).with_name("mcp_raw_server.py"))
 START_S = 60.0
+
+SDK = ("mcp.server.mcpserver", "uvicorn")
+"""What a server imports: once for all of them, because it takes longer than most tests."""
 
 
 def free_port() -> int:
@@ -48,9 +51,8 @@ class McpWorld:
         ours, theirs = os.pipe()
         with open(ours) as output, open(os.devnull) as null:
             try:
-                # Most of what a server does in a test is to import the SDK, which is no claim of these tests.
                 files = {"stdin": null.fileno(), "stdout": theirs}
-                self.process = start_python(*self.arguments, **files, imports=["mcp.server.mcpserver", "uvicorn"])
+                self.process = start_python(*self.arguments, **files, imports=SDK)
             finally:
                 os.close(theirs)
             assert output.readline() == "ready\n"
@@ -67,7 +69,7 @@ class McpWorld:
 
     def adapter(self, **settings: object) -> MCPToolAdapter:
         if self.transport == "stdio":
-            return MCPToolAdapter("stdio", command=sys.executable, args=self.arguments, **settings)  # type: ignore[arg-type]
+            return MCPToolAdapter("stdio", command=warm_executable(*SDK), args=self.arguments, **settings)  # type: ignore[arg-type]
         path = "sse" if self.transport == "sse" else "mcp"
         url = f"http://127.0.0.1:{self.port}/{path}"
         return MCPToolAdapter(self.transport, url=url, **settings)  # type: ignore[arg-type]

@@ -20,7 +20,7 @@ from typing import Any
 
 import grpc.aio
 import pytest
-from demo_terminal import ENVIRONMENT, KEYS, Terminal, children_in, is_gone, openai_messages
+from demo_terminal import ENVIRONMENT, KEYS, Terminal, children_in, is_gone, openai_messages, warm_demo
 from llm_servers import Answer, Asked, openai_calls, openai_chunk, openai_text, openai_tool, serving
 from rich.console import Console
 
@@ -53,7 +53,8 @@ from protolink_grpc import (
 )
 from protolink_grpc.llms import ModelRequest, ModelResponse
 
-DEMO = [sys.executable, "-W", "error", "-m", "examples.vacation.demo"]
+MODULE = "examples.vacation.demo"
+DEMO = [sys.executable, "-W", "error", "-m", MODULE]
 EVENT = re.compile(r" *(\d+)  (coordinator|weather|hotel|advisor) +\S.*")
 
 
@@ -75,9 +76,9 @@ class Ran:
         return next(line.split()[1] for line in self.out.splitlines() if line.startswith(f"{name} "))
 
 
-def run(cwd: Path, *arguments: str, **environment: str) -> Ran:
+def run(cwd: Path, *arguments: str, cold: bool = False, **environment: str) -> Ran:
     done = subprocess.run(
-        [*DEMO, *arguments],
+        [*(DEMO if cold else warm_demo(MODULE)), *arguments],
         cwd=cwd,
         env=ENVIRONMENT | environment,
         stdin=subprocess.DEVNULL,
@@ -91,7 +92,7 @@ def run(cwd: Path, *arguments: str, **environment: str) -> Ran:
 @pytest.fixture(scope="module")
 def ran(tmp_path_factory: pytest.TempPathFactory) -> Ran:
     """The demo as a script runs it, in an empty directory."""
-    return run(tmp_path_factory.mktemp("demo"), "--yes")
+    return run(tmp_path_factory.mktemp("demo"), "--yes", cold=True)
 
 
 def told_lines(events: list[RunEvent]) -> list[str]:
@@ -338,7 +339,7 @@ QUESTION = "May the coordinator book this? [y/n] "
 
 @pytest.fixture
 def terminal(tmp_path: Path) -> Iterator[Terminal]:
-    opened = Terminal(DEMO, tmp_path)
+    opened = Terminal(warm_demo(MODULE), tmp_path)
     yield opened
     opened.close()
 
@@ -449,11 +450,10 @@ def test_the_same_demo_runs_with_a_model_of_a_provider(provided: tuple[Ran, list
 # -- ends ----------------------------------------------------------------------------------------------------------------
 
 
-@pytest.fixture
-def running(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
-    """A demo that stays up, its files in `tmp_path`."""
+@contextlib.contextmanager
+def started(command: list[str], tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
     process = subprocess.Popen(
-        [*DEMO, "--keep-running", "--yes", "--dir", str(tmp_path)],
+        [*command, "--keep-running", "--yes", "--dir", str(tmp_path)],
         cwd=tmp_path,
         env=ENVIRONMENT,
         stdout=subprocess.PIPE,
@@ -463,6 +463,20 @@ def running(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
     yield process
     process.kill()
     process.communicate()
+
+
+@pytest.fixture
+def starting(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
+    """A demo that starts as usual, its files in `tmp_path`."""
+    with started(DEMO, tmp_path) as process:
+        yield process
+
+
+@pytest.fixture
+def running(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
+    """A demo that stays up, its files in `tmp_path`."""
+    with started(warm_demo(MODULE), tmp_path) as process:
+        yield process
 
 
 def read_until(process: subprocess.Popen[str], words: str) -> str:
@@ -482,15 +496,15 @@ def read_until(process: subprocess.Popen[str], words: str) -> str:
     ],
 )
 def test_a_signal_while_the_mesh_starts_leaves_no_process_behind(
-    running: subprocess.Popen[str], tmp_path: Path, number: int, code: int, said: str
+    starting: subprocess.Popen[str], tmp_path: Path, number: int, code: int, said: str
 ) -> None:
     while len(children_in(tmp_path)) < 2:
-        assert running.poll() is None
+        assert starting.poll() is None
         time.sleep(0.02)  # seen from outside, there is no sign of it to wait for
-    running.send_signal(number)
-    _, err = running.communicate(timeout=30)
+    starting.send_signal(number)
+    _, err = starting.communicate(timeout=30)
 
-    assert (running.returncode, err) == (code, said)
+    assert (starting.returncode, err) == (code, said)
     assert is_gone(tmp_path)
 
 

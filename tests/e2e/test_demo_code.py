@@ -18,7 +18,7 @@ from typing import Any
 
 import psutil
 import pytest
-from demo_terminal import ENVIRONMENT, ROOT, Terminal, children_in, is_gone, openai_messages
+from demo_terminal import ENVIRONMENT, ROOT, Terminal, children_in, is_gone, openai_messages, warm_demo
 from llm_servers import Answer, Asked, openai_calls, openai_chunk, openai_text, openai_tool, serving
 
 from examples.code_assistant import git, script, tester
@@ -51,7 +51,8 @@ from protolink_grpc import (
 from protolink_grpc.agent import peers
 from protolink_grpc.llms import ModelRequest, ModelResponse
 
-DEMO = [sys.executable, "-W", "error", "-m", "examples.code_assistant.demo"]
+MODULE = "examples.code_assistant.demo"
+DEMO = [sys.executable, "-W", "error", "-m", MODULE]
 QUESTION = "May the coder do this? [y/n] "
 ANSWERED = [ApprovalState.APPROVED, ApprovalState.DENIED]
 
@@ -89,9 +90,9 @@ class Ran:
         return self.directory / "project"
 
 
-def run(directory: Path, *arguments: str, **environment: str) -> Ran:
+def run(directory: Path, *arguments: str, cold: bool = False, **environment: str) -> Ran:
     done = subprocess.run(
-        [*DEMO, "--dir", str(directory), *arguments],
+        [*(DEMO if cold else warm_demo(MODULE)), "--dir", str(directory), *arguments],
         cwd=directory,
         env=ENVIRONMENT | environment,
         stdin=subprocess.DEVNULL,
@@ -104,7 +105,7 @@ def run(directory: Path, *arguments: str, **environment: str) -> Ran:
 
 @pytest.fixture(scope="module")
 def ran(tmp_path_factory: pytest.TempPathFactory) -> Ran:
-    return run(tmp_path_factory.mktemp("code"), "--yes")
+    return run(tmp_path_factory.mktemp("code"), "--yes", cold=True)
 
 
 def test_the_demo_ends_with_a_commit_that_passes_the_tests(ran: Ran) -> None:
@@ -214,7 +215,7 @@ async def test_the_same_demo_runs_with_the_models_of_a_provider(tmp_path: Path) 
 
 @pytest.fixture
 def terminal(tmp_path: Path) -> Iterator[Terminal]:
-    opened = Terminal(DEMO, tmp_path)
+    opened = Terminal(warm_demo(MODULE), tmp_path)
     yield opened
     opened.close()
 
