@@ -80,8 +80,8 @@ def conformance_agentruntime(
         typer.Option(
             "--snapshots",
             metavar="FILE",
-            help="Snapshot to compare with the log: the contract's document, or the JSON of snapshot session, thread or queue, "
-            "of session show, or of task show; repeatable.",
+            help="Snapshot to compare with the log: the contract's document, or the JSON of snapshot session, thread, queue or "
+            "evidence, of session show, or of task show; repeatable.",
         ),
     ] = None,
     level: Annotated[

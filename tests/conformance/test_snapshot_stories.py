@@ -350,7 +350,8 @@ class Story:
         items = await self.stream(queue.position)
         fold = Fold(items)
         tasks = [await self.client.tasks.get(each.task_id) for each in fold.submitted.values()]
-        documents += map(document_of, (queue, *tasks))
+        evidence = [await snapshots.evidence(each.task_id) for each in fold.submitted.values()]
+        documents += map(document_of, (queue, *tasks, *evidence))
         assert violations_of(SessionExport("s", "clerk").records(items), *documents) == []
         assert [each.turn.turn_id for each in queue.queued_turns] == [
             each for name in THREADS for each in fold.threads[name].queue

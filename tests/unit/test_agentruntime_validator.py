@@ -392,6 +392,7 @@ FAULTS: dict[str, Mutation] = {
     "R145": lambda _, snapshot: snapshot["threads"][1].pop("queuedTurns"),
     "R146": part("outputSummary", ""),
     "R147.8": main_thread("status", "running"),
+    "R150": part("evidenceRefs", ["ev1", "ev9"]),
     "R178": part("telemetrySummary"),
     "X21": put("thread.updated", ".status", "busy"),
 }
@@ -769,8 +770,29 @@ def changed(document: Any, value: Any) -> Iterator[Any]:
             yield [*document[:place], each, *document[place + 1 :]]
 
 
+EVIDENCE: Record = {
+    "task_id": "task-t1",
+    "sequence": None,
+    "run_ids": ["run-t1"],
+    "approvals_granted": 1,
+    "approvals_denied": 1,
+    "approvals_expired": 0,
+    "policy_decisions": [],
+}
+
+
+def test_the_evidence_of_a_task_is_compared_with_its_answers_and_runs() -> None:
+    report = validated(golden(), EVIDENCE)
+    assert failed(report) == []
+    assert [result_of(report, each).checked for each in ("R150", "R063.1", "R147.6")] == [3, 1, 0]
+    assert failed(validated(golden(), EVIDENCE | {"approvals_denied": 0})) == ["R150"]
+    assert failed(validated(golden(), EVIDENCE | {"run_ids": []})) == ["R063.1"]
+
+
 @pytest.mark.parametrize(
-    "document", [SNAPSHOT, PAGE, THREAD_PAGE, QUEUE_PAGE, TASK], ids=str.split("doc page thread queue task")
+    "document",
+    [SNAPSHOT, PAGE, THREAD_PAGE, QUEUE_PAGE, TASK, EVIDENCE],
+    ids=str.split("doc page thread queue task evidence"),
 )
 def test_a_snapshot_with_a_value_of_a_wrong_type_is_refused_or_compared(document: Record) -> None:
     read_snapshot(document)

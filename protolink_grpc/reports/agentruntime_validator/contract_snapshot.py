@@ -43,7 +43,7 @@ def read(document: Object) -> Snapshot:
     for thread in threads:
         name = text_of(thread, "threadId", "threads")
         statuses[name] = str(thread.get("status") or "")
-        queue[name] = [_turn_of(each) for each in _list(thread.get("queuedTurns", []))]
+        queue[name] = [_turn_of(each) for each in _list(thread.get("queuedTurns", []), "queuedTurns")]
         if isinstance(found := thread.get("activeTurnId"), str) and thread.get("status") != "completed":
             active[name] = [found]
         pending.update(
@@ -74,6 +74,9 @@ def read(document: Object) -> Snapshot:
             for task in objects_of(place, "tasks", "")
         },
         pending=frozenset(pending) if any("pendingRequests" in each for each in threads) else None,
+        evidence=tuple(
+            each for each in _list(document.get("evidenceRefs", []), "evidenceRefs") if isinstance(each, str)
+        ),
         gaps=tuple(gaps),
         parts=frozenset(name for name in SECTIONS if isinstance(document.get(name), dict)) - {name for name, _ in gaps},
         document=document,
@@ -118,7 +121,7 @@ def _turn_of(entry: object) -> str:
     return found
 
 
-def _list(found: object) -> list[Any]:
+def _list(found: object, name: str) -> list[Any]:
     if not isinstance(found, list):
-        raise InvalidArgumentError("must be a list", field="queuedTurns")
+        raise InvalidArgumentError("must be a list", field=name)
     return found

@@ -1,4 +1,4 @@
-"""Reads the JSON of this package's snapshots: of a session, a thread, a queue and a task."""
+"""Reads the JSON of this package's snapshots: of a session, a thread, a queue, a task and the evidence of a task."""
 
 from collections.abc import Callable, Iterable
 from types import MappingProxyType
@@ -133,8 +133,27 @@ def _of_task(document: Object) -> Snapshot:
     )
 
 
+def _of_evidence(document: Object) -> Snapshot:
+    task_id = text_of(document, "task_id", "")
+    runs = document.get("run_ids")
+    if not isinstance(runs, list) or not all(isinstance(each, str) for each in runs):
+        raise InvalidArgumentError("must be a list of texts", field="run_ids")
+    attempts = tuple(Attempt(_run_id(each, task_id), "", has_start=True, has_end=True) for each in runs)
+    record = TaskRecord(frozenset(), attempts, sequence=number_of(document, "sequence"))
+    names = ("granted", "denied", "expired")
+    found = {name: number_of(document, f"approvals_{name}") for name in names}
+    answers = {name: count for name, count in found.items() if count is not None}
+    return Snapshot("", task_id=task_id, tasks={task_id: record}, answers=answers, gaps=_gaps(document))
+
+
 FORMS: Final[MappingProxyType[str, Callable[[Object], Snapshot]]] = MappingProxyType(
-    {"session": _of_session, "thread": _of_thread, "queued_turns": _of_queue, "attempts": _of_task}
+    {
+        "session": _of_session,
+        "thread": _of_thread,
+        "queued_turns": _of_queue,
+        "attempts": _of_task,
+        "policy_decisions": _of_evidence,
+    }
 )
 """The forms by a field that only one of them has, if they are tried in this order."""
 

@@ -26,7 +26,7 @@ class TaskRecord:
     """A task of a snapshot. None: the document does not have it.
 
     Args:
-        statuses: The statuses that it may have in the log.
+        statuses: The statuses that it may have in the log; empty if the document does not have its status.
         attempts: The newest ones, oldest first; all of them if there are fewer than `attempt_count`.
         edges: Kinds and targets of its relationships.
         is_over: Whether it has the time of its end; None if it has no times.
@@ -59,6 +59,8 @@ class Snapshot:
         ended: The statuses that an ended turn may have in the log. Only turns of the document.
         rolled_back: Whether each turn was taken out of its thread.
         pending: The open questions.
+        evidence: References to evidence.
+        answers: The number of answers to questions about the task, by `granted`, `denied` and `expired`.
         gaps: The parts without a current value, each with one of `GAPS`.
         parts: The parts that it has. Parts of the contract's document have its names.
         document: The contract's document.
@@ -81,6 +83,8 @@ class Snapshot:
     tasks: dict[str, TaskRecord] = field(default_factory=dict)
     rolled_back: dict[str, bool] = field(default_factory=dict)
     pending: frozenset[str] | None = None
+    evidence: tuple[str, ...] = ()
+    answers: dict[str, int] | None = None
     gaps: tuple[tuple[str, str], ...] = ()
     parts: frozenset[str] = frozenset()
     document: Object | None = None

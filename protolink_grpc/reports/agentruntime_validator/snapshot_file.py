@@ -19,5 +19,5 @@ def read_snapshot(document: object) -> Snapshot:
         if name in document:
             return read(document)
     raise InvalidArgumentError(
-        "must have sessionId, or session, thread, queued_turns or attempts as in plgrpc snapshot and plgrpc task show"
+        "must have sessionId, or session, thread, queued_turns, attempts or policy_decisions as in the JSON of plgrpc snapshot"
     )

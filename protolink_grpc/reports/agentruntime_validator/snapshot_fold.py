@@ -1,5 +1,6 @@
 """The facts of a log that a snapshot can have, computed from its events up to the snapshot's sequence."""
 
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -10,6 +11,9 @@ from protolink_grpc.reports.agentruntime_validator.task_statuses import status_a
 
 _NAMES: Final = ("threadId", "turnId", "taskId", "runId", "actionId", "queueId")
 """The ids of an event that a snapshot may have."""
+
+
+_ANSWERS: Final = {"allow": "granted", "edit": "granted", "deny": "denied", "expired": "expired"}
 
 
 @dataclass(slots=True)
@@ -56,6 +60,9 @@ class SnapshotFold:
     candidates: int | None = None
     model: str = ""
     """The number of candidates, and the selected model, of the last routing."""
+    evidence: set[str] = field(default_factory=set)
+    answers: Counter[str] = field(default_factory=Counter)
+    """The number of answers to questions, by `granted`, `denied` and `expired`."""
     has_tasks: bool = False
     known: set[str] = field(default_factory=set)
     vendor: set[str] = field(default_factory=set)
@@ -115,6 +122,9 @@ class SnapshotFold:
                     self.worked.add(event.text("turnId"))
             case "job":
                 self._fold_job(event)
+            case "evidence":
+                if event.text("evidenceId") in self.wanted.evidence:
+                    self.evidence.add(event.text("evidenceId"))
             case "routing":
                 self._fold_routing(event)
 
@@ -168,6 +178,8 @@ class SnapshotFold:
             self.pending[event.text("actionId")] = event.text("threadId"), event.text("taskId")
         else:
             self.pending.pop(event.text("actionId"), None)
+            if answer := _ANSWERS.get(event.text("decision")):
+                self.answers[answer] += 1
 
     def _fold_job(self, event: Event) -> None:
         is_item = event.type.startswith("job.item.")

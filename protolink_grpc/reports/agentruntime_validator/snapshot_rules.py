@@ -143,6 +143,8 @@ def compare_pending(fold: SnapshotFold, snapshot: Snapshot) -> Iterator[str]:
 def compare_tasks(fold: SnapshotFold, snapshot: Snapshot) -> Iterator[str]:
     for task, record in snapshot.tasks.items():
         found = fold.tasks[task].status if task in fold.tasks else "unknown"
+        if not record.statuses:
+            continue
         yield (
             ""
             if found in record.statuses
@@ -174,7 +176,7 @@ def compare_edges(fold: SnapshotFold, snapshot: Snapshot) -> Iterator[str]:
 @RULES.rule("R064", "An attempt has its run, its status and the times of its begin and end.", "TASK:96")
 def compare_attempt_fields(fold: SnapshotFold, snapshot: Snapshot) -> Iterator[str]:
     for task, record in snapshot.tasks.items():
-        for attempt in record.attempts or ():
+        for attempt in record.attempts or () if record.statuses else ():
             missing = [
                 name
                 for name, is_there in (
@@ -202,6 +204,14 @@ def compare_records(fold: SnapshotFold, snapshot: Snapshot) -> Iterator[str]:
         if record.is_over is not None:
             has_ended = fold.tasks[task].status in {*_ENDED, "lost", "archived"}
             yield _difference(f"task {task} has ended", has_ended, record.is_over)
+
+
+@RULES.rule("R150", "The evidence of a snapshot is that of the log.", "SPEC:258, EV:8")
+def compare_evidence(fold: SnapshotFold, snapshot: Snapshot) -> Iterator[str]:
+    for name in snapshot.evidence:
+        yield "" if name in fold.evidence else f"no evidence.changed of evidence {name}"
+    for answer, count in (snapshot.answers or {}).items():
+        yield _difference(f"answers that are {answer}", fold.answers[answer], count)
 
 
 # -- All parts -------------------------------------------------------------------------------------------------------------

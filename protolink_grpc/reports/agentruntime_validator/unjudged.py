@@ -43,7 +43,7 @@ UNJUDGED: Final = MappingProxyType(
             "a limit or a pattern that the contract does not define": "R017 R027 R083 R084 R109 R110 R159 R182",
             "all read models of a runtime": "R059 R142",
             "exports of evidence, replays, reviews and benchmarks": (
-                "R056 R150 R152 R153 R154 R155 R157 R158 R161 R163 R164 R165 R167 R170 R179 R180 R181"
+                "R056 R152 R153 R154 R155 R157 R158 R161 R163 R164 R165 R167 R170 R179 R180 R181"
             ),
             "nothing: they permit something": "R046",
         }.items()
