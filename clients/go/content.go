@@ -17,6 +17,11 @@ func Input(parts ...*pb.Part) *pb.TaskInput {
 	return &pb.TaskInput{Messages: []*pb.Message{{Role: pb.MessageRole_MESSAGE_ROLE_USER, Parts: parts}}}
 }
 
+// AgentMessage is a message of the agent, of these parts: what [TaskControl.Complete] adds as the answer of a task.
+func AgentMessage(parts ...*pb.Part) *pb.Message {
+	return &pb.Message{Role: pb.MessageRole_MESSAGE_ROLE_AGENT, Parts: parts}
+}
+
 // Text returns an input whose one message says text.
 func Text(text string) *pb.TaskInput { return Input(TextPart(text)) }
 

@@ -177,7 +177,8 @@ func Example_tasks() {
 	if _, err := tasks.StartExternal(ctx, draft.GetTaskId()); err != nil { // the work is done by a person
 		panic(err)
 	}
-	done, err := tasks.Complete(ctx, &pb.CompleteTaskRequest{TaskId: draft.GetTaskId(), Messages: plgrpc.Text("They add up").GetMessages()})
+	answer := plgrpc.AgentMessage(plgrpc.TextPart("They add up"))
+	done, err := tasks.Complete(ctx, &pb.CompleteTaskRequest{TaskId: draft.GetTaskId(), Messages: []*pb.Message{answer}})
 	if err != nil {
 		panic(err)
 	}

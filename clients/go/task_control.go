@@ -92,7 +92,8 @@ func (t *TaskControl) Retry(ctx context.Context, request *pb.RetryTaskRequest) (
 	return response.GetSnapshot(), err
 }
 
-// Complete ends a task with success, for work outside of the agent. The messages and artifacts are added before the end. It fails with
+// Complete ends a task with success, for work outside of the agent. The messages and artifacts are added before the end; the output of the
+// task is in the last message of the agent among them, see [AgentMessage]. It fails with
 // [ErrTaskAlreadyRunning] for a task that the agent works on, and with [ErrTaskFinished] for one that has ended in another state.
 func (t *TaskControl) Complete(ctx context.Context, request *pb.CompleteTaskRequest) (*pb.TaskSnapshot, error) {
 	response, err := unary(ctx, t.client.channel, t.service.CompleteTask, request)

@@ -712,6 +712,7 @@ async def work_outside(world: World) -> None:
     expect("the links that are left", (await control.unlink(external.task_id, *evidence)).links, ())
     done = await control.complete(external.task_id, [Message.agent("done")])
     expect("the completed task", (done.status, done.message_count), (TaskStatus.COMPLETED, 2))
+    expect("the output of the completed task", await output_of(world, external.task_id), "done")
     async with expect_refusal(TaskFinishedError):
         await control.fail(external.task_id, "too late")
     broken = await control.create("by hand")

@@ -420,7 +420,7 @@ def tasks(world: World) -> None:
     collected(subscribed(world, second.task_id))
     expect("the outputs", [output(get(world, each.task_id)) for each in (first, second)], [word, "second"])
     pause_and_retry(world, stub, first.task_id)
-    work_outside(stub)
+    work_outside(world, stub)
     with refused_with(StatusCode.NOT_FOUND, "TASK_NOT_FOUND"), typed_errors():
         stub.get_task_snapshot(v1.GetTaskSnapshotRequest(task_id=str(uuid.uuid4())))
 
@@ -469,7 +469,7 @@ def pause_and_retry(world: World, stub: v1.TaskControlServiceStub, other: str) -
     expect("the runs", runs, (v1.TaskStatus.COMPLETED, 1, 2))
 
 
-def work_outside(stub: v1.TaskControlServiceStub) -> None:
+def work_outside(world: World, stub: v1.TaskControlServiceStub) -> None:
     """Start, report, complete and fail tasks whose work is done outside of the agent."""
     task_id = draft(stub, "by hand").task_id
     started = stub.start_task(v1.StartTaskRequest(task_id=task_id, external=True)).snapshot
@@ -482,9 +482,11 @@ def work_outside(stub: v1.TaskControlServiceStub) -> None:
     expect("the links", [each.link and each.link.target for each in linked.links], [evidence.target])
     unlinked = stub.unlink_tasks(v1.UnlinkTasksRequest(task_id=task_id, link=evidence)).snapshot
     expect("the links that are left", unlinked and unlinked.links, [])
-    completion = v1.CompleteTaskRequest(task_id=task_id, messages=text_input("done").messages)
+    answer = v1.Message(role=v1.MessageRole.AGENT, parts=[v1.Part(text="done")])
+    completion = v1.CompleteTaskRequest(task_id=task_id, messages=[answer])
     done = stub.complete_task(completion).snapshot
     expect("the completed task", done and (done.status, done.message_count), (v1.TaskStatus.COMPLETED, 2))
+    expect("the output", output(get(world, task_id)), "done")
     with refused_with(StatusCode.FAILED_PRECONDITION, "TASK_FINISHED"), typed_errors():
         stub.fail_task(v1.FailTaskRequest(task_id=task_id, failure=v1.Failure(message="too late")))
     broken = draft(stub, "by hand").task_id

@@ -20,7 +20,7 @@ func tasks(ctx context.Context, s *stage) error {
 	if err := pauseAndRetry(ctx, s, first); err != nil {
 		return err
 	}
-	if err := workOutside(ctx, s.agent.Tasks()); err != nil {
+	if err := workOutside(ctx, s); err != nil {
 		return err
 	}
 	_, err = s.agent.Tasks().Get(ctx, uuid.NewString())
@@ -200,7 +200,8 @@ func retryTask(ctx context.Context, s *stage, taskID string) error {
 }
 
 // workOutside starts, reports, completes and fails tasks whose work is done outside of the agent.
-func workOutside(ctx context.Context, control *plgrpc.TaskControl) error {
+func workOutside(ctx context.Context, s *stage) error {
+	control := s.agent.Tasks()
 	task, err := startExternal(ctx, control)
 	if err != nil {
 		return err
@@ -217,12 +218,20 @@ func workOutside(ctx context.Context, control *plgrpc.TaskControl) error {
 	if err := linkEvidence(ctx, control, task); err != nil {
 		return err
 	}
-	done, err := control.Complete(ctx, &pb.CompleteTaskRequest{TaskId: task, Messages: plgrpc.Text("done").GetMessages()})
+	answer := plgrpc.AgentMessage(plgrpc.TextPart("done"))
+	done, err := control.Complete(ctx, &pb.CompleteTaskRequest{TaskId: task, Messages: []*pb.Message{answer}})
 	if err != nil {
 		return err
 	}
 	completed := fmt.Sprint(done.GetStatus(), " ", done.GetMessageCount())
 	if err := expect("the completed task", completed, "TASK_STATUS_COMPLETED 2"); err != nil {
+		return err
+	}
+	whole, err := s.agent.Get(ctx, task)
+	if err != nil {
+		return err
+	}
+	if err := expect("the output", plgrpc.Output(whole), "done"); err != nil {
 		return err
 	}
 	_, err = control.Fail(ctx, task, &pb.Failure{Message: "too late"})

@@ -198,7 +198,8 @@ impl TaskControl {
         snapshot(self.connection.unary(request, method).await?.snapshot)
     }
 
-    /// Ends a task with success, for work outside of the agent. The messages and artifacts are added before the end.
+    /// Ends a task with success, for work outside of the agent. The messages and artifacts are added before the end;
+    /// the output of the task is in the last message of the agent among them.
     ///
     /// # Errors
     ///

@@ -331,7 +331,8 @@ async function pauseAndRetry(agent: Client, other: string): Promise<void> {
 }
 
 /** Starts, reports, completes and fails tasks whose work is done outside of the agent. */
-async function workOutside({ tasks }: Client): Promise<void> {
+async function workOutside(agent: Client): Promise<void> {
+  const { tasks } = agent;
   const { taskId } = await tasks.create("by hand");
   const started = await tasks.start(taskId, { external: true });
   assert.deepEqual([started.external, started.state], [true, TaskState.WORKING]);
@@ -346,6 +347,7 @@ async function workOutside({ tasks }: Client): Promise<void> {
   assert.equal((await tasks.unlink(...evidence)).links.length, 0);
   const done = await tasks.complete(taskId, { message: "done" });
   assert.deepEqual([done.status, done.messageCount], [TaskStatus.COMPLETED, 2]);
+  assert.equal(outputText(await agent.get(taskId)), "done");
   assert.equal((await refused(tasks.fail(taskId, "too late"), Code.FailedPrecondition)).reason, "TASK_FINISHED");
   const broken = await tasks.create("by hand");
   await tasks.start(broken.taskId, { external: true });

@@ -73,4 +73,4 @@ export {
   TaskControl,
   type TaskSnapshotFilter,
 } from "./task-control.js";
-export { type Content, type Input, newTask, outputText, userMessage } from "./tasks.js";
+export { agentMessage, type Content, type Input, newTask, outputText, userMessage } from "./tasks.js";

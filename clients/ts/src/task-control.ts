@@ -23,7 +23,7 @@ import { type Call, type Caller, type Stream } from "./caller.js";
 import { aboutTask } from "./errors.js";
 import type { CallOptions } from "./options.js";
 import { jsonText } from "./parts.js";
-import { type Content, type Input, newTask, randomId, userMessage } from "./tasks.js";
+import { agentMessage, type Content, type Input, newTask, randomId } from "./tasks.js";
 
 /** Options of {@link TaskControl.create}. */
 export interface DraftOptions extends CallOptions {
@@ -75,7 +75,7 @@ export interface RetryOptions extends ReasonOptions {
 
 /** Options of {@link TaskControl.complete}. */
 export interface CompletionOptions extends CallOptions {
-  /** A message to add before the end. */
+  /** The answer, which is added before the end as a message of the agent. */
   message?: Content;
   /** Artifacts to add before the end. */
   artifacts?: Artifact[];
@@ -172,7 +172,7 @@ export class TaskControl {
    */
   async complete(taskId: string, options: CompletionOptions = {}): Promise<TaskSnapshot> {
     const { message, artifacts } = options;
-    const request = { taskId, messages: message === undefined ? [] : [userMessage(message)], artifacts };
+    const request = { taskId, messages: message === undefined ? [] : [agentMessage(message)], artifacts };
     return this.#changed((call) => this.stub.completeTask(request, call), options);
   }
 

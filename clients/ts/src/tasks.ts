@@ -22,9 +22,18 @@ export type Input = Content | MessageInitShape<typeof TaskInputSchema>;
 
 /** A message of the user. */
 export function userMessage(content: Content): Message {
+  return messageOf(MessageRole.USER, content);
+}
+
+/** A message of the agent. */
+export function agentMessage(content: Content): Message {
+  return messageOf(MessageRole.AGENT, content);
+}
+
+function messageOf(role: MessageRole, content: Content): Message {
   const pieces = typeof content === "string" ? [content] : content;
   const parts = pieces.map((each) => (typeof each === "string" ? textPart(each) : each));
-  return create(MessageSchema, { role: MessageRole.USER, parts });
+  return create(MessageSchema, { role, parts });
 }
 
 /**

@@ -1,7 +1,7 @@
 //! Drafts that block each other, pauses, retries, and work outside of the agent.
 
 use plgrpc_client::v1::{
-    AppendTaskProgressRequest, CompleteTaskRequest, Failure, LinkKind, ListTaskSnapshotsRequest, Message,
+    AppendTaskProgressRequest, CompleteTaskRequest, Failure, LinkKind, ListTaskSnapshotsRequest, Message, MessageRole,
     RetryTaskRequest, StopAt, TaskDescription, TaskLink, TaskState, TaskStatus, UpdateTaskRequest,
 };
 use plgrpc_client::{Code, Draft, TaskControl, output, parts, reason};
@@ -29,7 +29,7 @@ pub async fn tasks(world: &World) -> Outcome {
         Some("second".into()),
     )?;
     pause_and_retry(world, &first).await?;
-    work_outside(&tasks).await?;
+    work_outside(world).await?;
     let unknown = tasks.get(Uuid::new_v4()).await;
     refused(unknown, Code::NotFound, reason::TASK_NOT_FOUND)?;
     Ok(())
@@ -127,8 +127,9 @@ async fn pause_and_retry(world: &World, other: &str) -> Outcome {
 }
 
 /// Starts, reports, completes and fails tasks whose work is done outside of the agent.
-async fn work_outside(tasks: &TaskControl) -> Outcome {
-    let id = started_outside(tasks).await?;
+async fn work_outside(world: &World) -> Outcome {
+    let tasks = world.agent.tasks();
+    let id = started_outside(&tasks).await?;
     let report = AppendTaskProgressRequest {
         task_id: id.clone(),
         progress: Some(50.0),
@@ -159,6 +160,7 @@ async fn work_outside(tasks: &TaskControl) -> Outcome {
     let completion = CompleteTaskRequest {
         task_id: id.clone(),
         messages: vec![Message {
+            role: MessageRole::Agent.into(),
             parts: vec![parts::text("done")],
             ..Default::default()
         }],
@@ -167,9 +169,11 @@ async fn work_outside(tasks: &TaskControl) -> Outcome {
     let done = tasks.complete(completion).await?;
     let completed = (done.status(), done.message_count);
     expect("the completed task", completed, (TaskStatus::Completed, 2))?;
+    let answer = output(&world.agent.get(&id).await?);
+    expect("the output", answer.as_deref(), Some("done"))?;
     let late = tasks.fail(&id, failure("too late")).await;
     refused(late, Code::FailedPrecondition, reason::TASK_FINISHED)?;
-    let broken = started_outside(tasks).await?;
+    let broken = started_outside(&tasks).await?;
     let failed = tasks.fail(&broken, failure("broken")).await?;
     let message = failed.failure.clone().unwrap_or_default().message;
     expect(

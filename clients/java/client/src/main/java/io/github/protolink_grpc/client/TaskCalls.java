@@ -16,6 +16,8 @@ import io.github.protolink_grpc.v1.LinkTasksRequest;
 import io.github.protolink_grpc.v1.LinkTasksResponse;
 import io.github.protolink_grpc.v1.ListTaskSnapshotsRequest;
 import io.github.protolink_grpc.v1.ListTaskSnapshotsResponse;
+import io.github.protolink_grpc.v1.Message;
+import io.github.protolink_grpc.v1.MessageRole;
 import io.github.protolink_grpc.v1.PauseTaskRequest;
 import io.github.protolink_grpc.v1.PauseTaskResponse;
 import io.github.protolink_grpc.v1.ResumeTaskRequest;
@@ -199,12 +201,18 @@ public final class TaskCalls {
         RetryTaskResponse::getSnapshot);
   }
 
-  /** Ends a task with success, and a message: see {@link #complete(CompleteTaskRequest)}. */
-  public TaskSnapshot complete(String taskId, String text) {
+  /**
+   * Ends a task with success, and with an answer, which is added as a message of the agent: see
+   * {@link #complete(CompleteTaskRequest)}.
+   */
+  public TaskSnapshot complete(String taskId, String answer) {
     return complete(
         CompleteTaskRequest.newBuilder()
             .setTaskId(taskId)
-            .addAllMessages(Tasks.messages(Parts.text(text)).getMessagesList())
+            .addMessages(
+                Message.newBuilder()
+                    .setRole(MessageRole.MESSAGE_ROLE_AGENT)
+                    .addParts(Parts.text(answer)))
             .build());
   }
 

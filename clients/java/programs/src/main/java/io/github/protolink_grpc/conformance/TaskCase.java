@@ -151,6 +151,7 @@ final class TaskCase implements Main.Case {
     TaskSnapshot done = tasks.complete(task, "done");
     expect("the status", done.getStatus(), TaskStatus.TASK_STATUS_COMPLETED);
     expect("the messages", done.getMessageCount(), 2);
+    expect("the output", output(agent.get(task)), "done");
     String late = refused(() -> tasks.fail(task, "too late")).reason();
     expect("the reason", late, Reason.TASK_FINISHED);
     String broken = tasks.create("by hand").getTaskId();
