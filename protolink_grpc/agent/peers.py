@@ -299,13 +299,17 @@ class Peers:
             self._known.pop(url, None)
 
     async def aclose(self) -> None:
-        """Stop watching the registry and wait for pending cancellations, up to a timeout."""
+        """Stop watching the registry, and wait for pending cancellations up to a timeout. Those that remain are given up."""
         watch, self._watch = self._watch, None
         if watch is not None:
             watch.cancel()
             await asyncio.wait([watch])
         if self._cancellations:
-            await asyncio.wait(set(self._cancellations), timeout=CANCEL_GRACE_S)
+            _, late = await asyncio.wait(set(self._cancellations), timeout=CANCEL_GRACE_S)
+            for each in late:
+                each.cancel()
+            if late:
+                await asyncio.wait(late)
 
     async def run(
         self,
@@ -358,28 +362,23 @@ class Peers:
         """Return the A2A peer that has the task which an earlier process sent; None if the task must be sent.
 
         Raises:
-            UnavailableError, DeadlineExceededError: The peer cannot be reached.
+            ProtolinkError: The peer could not be asked within `OUTAGE_S`; the error is retryable.
         """
         if known.protocol != A2A:
             return None
-        run, backoff = current_run(), Backoff(OUTAGE_S)
-        while True:
-            backoff.begin()
-            try:
-                peer = await self.reach(target, known.url)
-                if await peer.client.a2a_tasks(peer.url).adopt(task, known, peer.client.timeout):
-                    return peer
-                why = "it has another context, or has not received the message"
-                break
-            except (DeadlineExceededError, UnavailableError) as error:
-                await backoff.wait_after(error)
-            except ProtolinkError as error:
-                why = str(error)
-                break
-            except asyncio.CancelledError:
-                if run is None or run.token.is_cancelled:
-                    self._spawn(self._cancel_known(target, task, known, run.token.reason if run is not None else None))
+        run, why = current_run(), "it has another context, or has not received the message"
+        try:
+            peer = await self._find_known(target, task, known)
+            if peer is not None:
+                return peer
+        except ProtolinkError as error:
+            if error.rule.retryable:
                 raise
+            why = str(error)
+        except asyncio.CancelledError:
+            if run is None or run.token.is_cancelled:
+                self._spawn(self._cancel_known(target, task, known, run.token.reason if run is not None else None))
+            raise
         log.warning(
             "task %s is sent again, because task %s at %s cannot be followed: %s",
             task.id,
@@ -389,14 +388,33 @@ class Peers:
         )
         return None
 
+    async def _find_known(self, target: str, task: Task, known: PeerTaskLinked) -> PeerConnection | None:
+        """Return the A2A peer if it has the task which an earlier process sent, or None. Retries for up to `OUTAGE_S`.
+
+        Raises:
+            ProtolinkError: The peer did not return the task.
+        """
+        backoff = Backoff(OUTAGE_S)
+        while True:
+            backoff.begin()
+            try:
+                peer = await self.reach(target, known.url)
+                is_found = await peer.client.a2a_tasks(peer.url).adopt(task, known, peer.client.timeout)
+                return peer if is_found else None
+            except ProtolinkError as error:
+                if not error.rule.retryable:
+                    raise
+                await backoff.wait_after(error)
+
     async def _cancel_known(self, target: str, task: Task, known: PeerTaskLinked, reason: str | None) -> None:
         """Cancel the task of an A2A peer that an earlier process sent, if the peer still has it."""
         try:
-            peer = await self.reach(target, known.url)
-            if await peer.client.a2a_tasks(peer.url).adopt(task, known, peer.client.timeout):
-                await self._cancel(peer, task.id, reason)
+            peer = await self._find_known(target, task, known)
         except ProtolinkError as error:
             log.info("task %s at %s could not be canceled: %s", known.task_id, known.url, error)
+            return
+        if peer is not None:
+            await self._cancel(peer, task.id, reason)
 
     async def _follow_task(self, peer: PeerConnection, task_id: str, relay: Relay | None) -> Task:
         """Follow a task that the peer has, until it ends or waits."""
