@@ -35,7 +35,7 @@ class Kind(Generic[R]):
         name: Name of the kind and of its table. It must never change.
         key: Fields that identify a record. The first one is the scope of lists, watches and claims.
         order: Fields that sort a list and form the cursor of a page; together they are unique. Empty means `key`.
-        indexes: Further combinations of fields by which lists are selected and sorted.
+        indexes: Further combinations of fields by which lists are selected and sorted. New ones come last: existing files get them.
         lazy: Large fields. They are written once and read only by `get(..., whole=True)`.
         task: Field with the id of the task that a record belongs to: the record is dropped with the task. A record that was put
             with several tasks is dropped with the last of them. Empty means none.

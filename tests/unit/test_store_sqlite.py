@@ -367,6 +367,27 @@ def test_a_table_that_is_declared_later_is_added_and_one_that_has_changed_is_ref
         connect(path, replace(SCHEMA, tables=notes))
 
 
+def test_an_index_that_is_declared_later_is_added_and_one_that_has_changed_is_refused(path: Path) -> None:
+    table, by_text, by_number = (
+        "CREATE TABLE notes(text TEXT, number INTEGER)",
+        "CREATE INDEX notes_0 ON notes(text)",
+        "CREATE INDEX notes_1 ON notes(number)",
+    )
+
+    def open_with(*statements: str) -> None:
+        connect(path, replace(SCHEMA, tables={"notes": ";\n".join(statements)})).close()
+
+    open_with(table)
+    open_with(table, by_text, by_number)
+    open_with(table, by_text)  # a version that does not know an index leaves it alone
+    open_with(table, by_text, by_number)
+    indexes = rows(path, "SELECT name FROM sqlite_schema WHERE type = 'index' AND tbl_name = 'notes' ORDER BY name")
+    assert indexes == [("notes_0",), ("notes_1",)]
+    for changed in (by_text.replace("text", "number"), by_text.replace("INDEX", "UNIQUE INDEX")):
+        with pytest.raises(StoreVersionError, match=r"the table notes of .* has another declaration"):
+            open_with(table, changed, by_number)
+
+
 async def test_a_file_from_before_runtime_ids_gets_one(path: Path) -> None:
     connect(path, SCHEMA).close()
     with closing(sqlite3.connect(path)) as db:

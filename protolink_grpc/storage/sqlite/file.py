@@ -21,8 +21,8 @@ class Schema:
     Args:
         migrations: Forward steps; entry i migrates a file from version i to i + 1. Released entries are never edited. None means
             that files of that version are not supported any more; a new file starts after it.
-        tables: Further tables by name, as the statements that create them. A missing table is created when the file is opened; a
-            changed table needs a migration.
+        tables: Further tables by name, as the statements that create them, each with its indexes. A missing table or index is
+            created when the file is opened; any other change of a table needs a migration.
         application_id: Written to the file's header, so that a file of another kind is recognized. 0 means that the header is not
             used.
         advice: The advice in the error for an unsupported file.
@@ -126,7 +126,7 @@ def _enter_wal(db: sqlite3.Connection) -> None:
 
 def _migrate(db: sqlite3.Connection, path: Path, schema: Schema) -> None:
     newest = len(schema.migrations)
-    if _require_readable(db, path, schema) == newest and not _missing_tables(db, path, schema):
+    if _require_readable(db, path, schema) == newest and not _missing_statements(db, path, schema):
         return
     db.execute("BEGIN IMMEDIATE")
     try:
@@ -137,10 +137,10 @@ def _migrate(db: sqlite3.Connection, path: Path, schema: Schema) -> None:
                 if statement.strip():
                     db.execute(statement)
             db.execute(f"PRAGMA user_version = {version + 1}")
-        for name in _missing_tables(db, path, schema):
-            for statement in schema.tables[name].split(";"):
+        for name, statements in _missing_statements(db, path, schema).items():
+            for statement in statements:
                 db.execute(statement)
-            db.execute("INSERT INTO declared_tables VALUES (?, ?)", (name, schema.tables[name]))
+            db.execute("INSERT OR REPLACE INTO declared_tables VALUES (?, ?)", (name, schema.tables[name]))
         if not found and schema.application_id:
             db.execute(f"PRAGMA application_id = {schema.application_id}")
         db.execute("COMMIT")
@@ -150,25 +150,42 @@ def _migrate(db: sqlite3.Connection, path: Path, schema: Schema) -> None:
         raise
 
 
-def _missing_tables(db: sqlite3.Connection, path: Path, schema: Schema) -> list[str]:
-    """Return the declared tables that the file does not have.
+def _missing_statements(db: sqlite3.Connection, path: Path, schema: Schema) -> dict[str, list[str]]:
+    """Return the statements that the file lacks: for each declared table that it does not have, or that has more indexes now.
 
     Raises:
         StoreVersionError: The file has a table with another declaration.
     """
     if not schema.tables:
-        return []
+        return {}
     if db.in_transaction:
         db.execute(_DECLARED)
     declared: dict[str, str] = dict(db.execute("SELECT name, declaration FROM declared_tables").fetchall())
+    missing: dict[str, list[str]] = {}
     for name, declaration in schema.tables.items():
-        if declared.get(name, declaration) != declaration:
+        if name not in declared:
+            missing[name] = declaration.split(";")
+        elif (further := _further_indexes(declared[name], declaration)) is None:
             raise StoreVersionError(
                 f"the table {name} of {path} has another declaration than in this version of protolink_grpc; {schema.advice}",
                 found=declared[name],
                 known=declaration,
             )
-    return [name for name in schema.tables if name not in declared]
+        elif further:
+            missing[name] = further
+    return missing
+
+
+def _further_indexes(found: str, declaration: str) -> list[str] | None:
+    """Return the statements of a declaration that the found one lacks; None if they differ in more than additional indexes.
+
+    A file of a later version may have additional indexes, too.
+    """
+    existing, wanted = ([each.strip() for each in text.split(";")] for text in (found, declaration))
+    missing = [each for each in wanted if each not in existing]
+    unknown = [each for each in existing if each not in wanted]
+    are_indexes = all(each.startswith("CREATE INDEX ") for each in (*missing, *unknown))
+    return missing if are_indexes and not (missing and unknown) else None
 
 
 _DECLARED = (
