@@ -16,6 +16,7 @@ from protolink_grpc.models.events import RunEvent
 from protolink_grpc.models.failure import Failure
 from protolink_grpc.models.lifecycle import INTERRUPTED, SETTLED, TERMINAL, TaskState
 from protolink_grpc.models.session import DEFAULT_THREAD, SessionEvent, SessionItem
+from protolink_grpc.models.task_control import LinkKind
 from protolink_grpc.net.trace_context import span_id_of, trace_of
 from protolink_grpc.reports.agentruntime_state import UNKNOWN, Mapped, Record, TaskRecords, run_id_of
 from protolink_grpc.reports.agentruntime_tasks import LOST, end_of, records_of
@@ -107,8 +108,10 @@ class AgentRuntimeView:
         tasks, turns = self._tasks.keys() | self._ended.keys(), set(self._turns)
         for item in items:
             match item.event:
-                case RunEvent(task_id=task_id, sequence=sequence):
+                case RunEvent(task_id=task_id, sequence=sequence, payload=payload):
                     if sequence != 1 and task_id not in tasks:
+                        return True
+                    if (blocker := _blocker_of(payload)) and blocker not in tasks:  # perhaps a draft of the session
                         return True
                     tasks.add(task_id)
                 case SessionEvent(payload=ses.TurnSubmitted() as submitted):
@@ -159,7 +162,8 @@ class AgentRuntimeView:
     def _of_task_event(self, event: RunEvent) -> Iterator[tuple[_Source, str, Record]]:
         task = self._open(event.task_id)
         source = self._source_of(event)
-        for kind, more in chain(records_of(task, event), self._blocked(task, event)):
+        blocked = () if task.is_started else self._blocked(task, event)
+        for kind, more in chain(records_of(task, event), blocked):
             yield source, kind, {"threadId": task.thread_id, "turnId": task.turn_id} | _attempt_ids(task, event) | more
         if (state := event.state) in TERMINAL and task.turn_id not in self._turns:
             self._thread(task.thread_id).end_waiting(event.task_id, state)
@@ -347,6 +351,12 @@ def _attempt_ids(task: TaskRecords, event: RunEvent) -> Record:
 
 def _is_from_sender(payload: Any) -> bool:
     return isinstance(payload, ev.TaskMessagesAdded) and any(each.role == "user" for each in payload.messages)
+
+
+def _blocker_of(payload: Any) -> str:
+    """Return the task that must end before another one starts, if the event links it; otherwise an empty text."""
+    is_blocked = isinstance(payload, ev.TaskLinked) and payload.link.kind is LinkKind.BLOCKED_BY
+    return payload.link.target if is_blocked else ""
 
 
 def _refs_of(event: RunEvent) -> Record:

@@ -101,6 +101,8 @@ class TaskRecords:
     """The model calls that have not ended."""
     requests: Counter[str] = field(default_factory=Counter)
     """The number of requests of each model call since the last retry of the task."""
+    is_started: bool = False
+    """It is no draft any more, or never was one."""
     is_turn_started: bool = False
     has_called_model: bool = False
     """A model was called in the turn."""

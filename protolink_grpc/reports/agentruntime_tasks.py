@@ -44,7 +44,7 @@ def _map_nothing(_: TaskRecords, event: RunEvent, payload: Any) -> Mapped:
 
 
 def _map_submitted(task: TaskRecords, event: RunEvent, submitted: ev.TaskSubmitted) -> Mapped:
-    task.runtime_id = submitted.runtime_id
+    task.runtime_id, task.is_started = submitted.runtime_id, not submitted.draft
     payload = {
         "status": "draft" if submitted.draft else "accepted",
         "source": submitted.principal,
@@ -218,9 +218,13 @@ def _map_input_replaced(_: TaskRecords, event: RunEvent, replaced: ev.TaskInputR
     yield "task.updated", {"payload": {"messages": messages, "changedBy": replaced.changed_by}}
 
 
-def _map_start_requested(_: TaskRecords, event: RunEvent, start: ev.TaskStartRequested) -> Mapped:
-    payload = {"status": "accepted", "requestedBy": start.requested_by, "external": start.external}
-    yield "task.accepted", {"payload": payload}
+def _map_start_requested(task: TaskRecords, event: RunEvent, start: ev.TaskStartRequested) -> Mapped:
+    payload: Record = {"requestedBy": start.requested_by, "external": start.external}
+    if task.is_started:  # it waited for other tasks, and its owner ends it without them
+        yield "task.updated", {"payload": payload}
+        return
+    task.is_started = True
+    yield "task.accepted", {"payload": {"status": "accepted", **payload}}
 
 
 def _map_pause_requested(_: TaskRecords, event: RunEvent, pause: ev.TaskPauseRequested) -> Mapped:
@@ -289,7 +293,7 @@ _TABLE: dict[type, Callable[[TaskRecords, RunEvent, Any], Mapped]] = {
     ev.ContextCompacted: models.map_compacted,  # context.compaction.started, context.compaction.completed
     ev.TaskDescribed: _map_described,  # task.updated
     ev.TaskInputReplaced: _map_input_replaced,  # task.updated
-    ev.TaskStartRequested: _map_start_requested,  # task.accepted
+    ev.TaskStartRequested: _map_start_requested,  # task.accepted, task.updated
     ev.TaskPauseRequested: _map_pause_requested,  # task.updated
     ev.TaskPaused: _map_paused,  # task.paused, run.status
     ev.TaskResumed: _map_resumed,  # task.resumed, run.status

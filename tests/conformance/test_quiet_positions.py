@@ -1,17 +1,22 @@
 """The positions of a session at which a reader can begin, with every store, compared with the fold of the whole log."""
 
 import asyncio
-from collections.abc import AsyncIterator
+import json
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
 from pathlib import Path
 from typing import Any
 
 import pytest
+from valid_logs import violations_of
 
 from protolink_grpc import MemoryStore, Message, SQLiteStore, Task
 from protolink_grpc.models.events import RunEvent
 from protolink_grpc.models.lifecycle import TERMINAL
 from protolink_grpc.models.session import SessionItem, Turn, TurnEnded, TurnSubmitted, WhenBusy
+from protolink_grpc.models.task_control import LinkKind, TaskLink
+from protolink_grpc.reports import SessionExport
+from protolink_grpc.reports.export import convert_session, last_position
 from protolink_grpc.runtime.run import Run
 from protolink_grpc.runtime.service import TaskService
 from protolink_grpc.runtime.submission import Submission
@@ -51,6 +56,31 @@ class Desk:
             while len(found) < last:
                 found += items_from_bytes(await anext(bodies))
         return found
+
+    async def draft(self, text: str, *blockers: str) -> str:
+        """Create a draft of the session, and return the id of its task."""
+        links = [TaskLink(LinkKind.BLOCKED_BY, each) for each in blockers]
+        submission = Submission(messages=[Message.user(text)], session_id="s")
+        return (await self.service.control.create(submission, "ann", links=links)).task_id
+
+    async def lines(self, after: int = 0) -> list[tuple[int, str]]:
+        """The Agent Runtime events of the session after a sequence, read as the HTTP port does."""
+        quiet = await self.sessions.quiet_position("ann", "s", last_position(after))
+        export = SessionExport("s", "desk", after, quiet=quiet)
+
+        def watch(position: int) -> AsyncGenerator[bytes, None]:
+            return self.sessions.watch("ann", "s", after=position)
+
+        batches = convert_session(export, watch, lambda items: [*export.lines(items)], stop_at_end=True)
+        async with asyncio.timeout(WAIT_S), aclosing(batches):
+            return [line async for batch in batches for line in batch]
+
+    async def check_lines(self) -> None:
+        """Check that the events are valid, and that those after each sequence are the same as in the whole stream."""
+        whole = await self.lines()
+        assert not violations_of(json.loads(line) for _, line in whole)
+        for count, (sequence, _) in enumerate(whole, 1):
+            assert await self.lines(sequence) == whole[count:]
 
     async def found(self, at: int) -> int:
         """The quiet position up to another one; 0 if there is none."""
@@ -162,3 +192,45 @@ async def test_a_session_has_no_quiet_position_before_its_last_rollback(desk: De
     assert await desk.found(position) == 0
     await desk.end(await desk.submit("say"))
     assert await desk.found(position) == position
+
+
+async def test_the_events_after_any_of_them_are_those_of_the_whole_stream(desk: Desk) -> None:
+    first = await desk.submit("say")
+    await desk.end(first)
+    await desk.sessions.start_thread("ann", "s", "side", from_thread="default", from_turn=first.turn_id)
+    question = await desk.submit("ask", thread_id="side")
+    await desk.end(question)
+    await desk.end(await desk.submit("say", thread_id="side", when_busy=WhenBusy.START))
+    await desk.service.cancel(question.task_id, "ann")
+    await desk.end(await desk.submit("say", thread_id="side"))
+    await desk.service.control.retry(first.task_id, "ann", "again")
+    draft = await desk.draft("say")
+    await desk.service.control.start(draft, "ann", external=True)
+    waiting = await desk.submit("say")
+    await desk.service.control.complete(draft, "ann")
+    await desk.end(waiting)
+    held = await desk.submit("hold")
+    merged = [await desk.submit("say", when_busy=WhenBusy.MERGE) for _ in range(2)]
+    desk.open.set()
+    for each in (held, merged[0]):
+        await desk.end(each)
+    await desk.check_lines()
+    late = await desk.submit("say")
+    await desk.end(late)
+    await desk.sessions.roll_back("ann", "s", late.turn_id)
+    await desk.end(await desk.submit("say"))
+    await desk.check_lines()
+
+
+async def test_a_task_that_waits_for_a_draft_is_blocked_in_a_resumed_stream_too(desk: Desk) -> None:
+    await desk.end(await desk.submit("say"))
+    blocker = await desk.draft("say")
+    for _ in range(2):
+        await desk.end(await desk.submit("say"))
+    blocked = await desk.draft("say", blocker)
+    await desk.service.control.start(blocked, "ann")
+    await desk.check_lines()
+    assert "task.blocked" in (await desk.lines())[-1][1]
+    # The owner may end it without its blocker, which does not start it again.
+    await desk.service.control.complete(blocked, "ann")
+    await desk.check_lines()

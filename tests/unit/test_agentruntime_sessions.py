@@ -462,6 +462,14 @@ def test_a_draft_without_open_blockers_in_its_session_is_not_known_to_be_blocked
     assert "task.blocked" not in [each["type"] for each in exported(stream(ses.SessionCreated(), *facts))]
 
 
+def test_a_draft_is_accepted_once() -> None:
+    draft = ev.TaskSubmitted(Task("t1", messages=[Message.user("hello")]), "ada", session_id="s", draft=True)
+    starts = [("t1", ev.TaskStartRequested("ada", external)) for external in (False, True)]
+    records = exported(stream(ses.SessionCreated(), ("t1", draft), submit("one", "t1", after=1), *starts))
+    assert [each["type"] for each in records][-2:] == ["task.accepted", "task.updated"]
+    assert records[-1]["payload"] == {"requestedBy": "ada", "external": True}
+
+
 def test_a_lost_run_is_a_lost_task_and_a_failed_turn() -> None:
     lost = lost_status(WORKING, "the process died").failure
     facts = [submit("one", "t1"), created("t1"), begun("t1"), ended("t1", TaskState.FAILED, lost)]
@@ -499,6 +507,7 @@ def test_only_what_began_before_the_start_of_a_view_needs_earlier_events() -> No
         stream(ses.TurnPromoted("zero")),
         stream(ses.TurnMerged("more", "zero")),
         stream(ses.ThreadRolledBack("default", "zero")),
+        stream(created("t2"), ("t2", ev.TaskLinked(TaskLink(LinkKind.BLOCKED_BY, "t0", created_at=NOON)))),
     ):
         assert older.needs_earlier(needy)
     assert not older.needs_earlier(items)
