@@ -21,6 +21,7 @@ import io.github.protolink_grpc.v1.GetToolInventoryRequest;
 import io.github.protolink_grpc.v1.LinkKind;
 import io.github.protolink_grpc.v1.LinkTasksRequest;
 import io.github.protolink_grpc.v1.ListTaskSnapshotsRequest;
+import io.github.protolink_grpc.v1.MessageRole;
 import io.github.protolink_grpc.v1.PauseTaskRequest;
 import io.github.protolink_grpc.v1.ResumeTaskRequest;
 import io.github.protolink_grpc.v1.RetryTaskRequest;
@@ -120,7 +121,10 @@ class TaskCallsTest {
             ResumeTaskRequest.newBuilder().setTaskId("a").setReason("r").build(),
             CompleteTaskRequest.newBuilder()
                 .setTaskId("a")
-                .addAllMessages(Tasks.messages(Parts.text("done")).getMessagesList())
+                .addMessages(
+                    io.github.protolink_grpc.v1.Message.newBuilder()
+                        .setRole(MessageRole.MESSAGE_ROLE_AGENT)
+                        .addParts(Parts.text("done")))
                 .build(),
             FailTaskRequest.newBuilder()
                 .setTaskId("a")
