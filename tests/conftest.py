@@ -35,7 +35,7 @@ if sys.dont_write_bytecode:
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # How long one example takes says something about the machine, not about the claim.
-# Twice as many examples cost a tenth of all CPU time of the unit tests more, and found nothing; `thorough` searches.
+# Enough for one run, most properties being tested for many types; `thorough` searches.
 settings.register_profile("claims", deadline=None, max_examples=25)
 # `make test-fast`: enough to notice a broken claim, while the code is being changed.
 settings.register_profile("fast", deadline=None, max_examples=10)
