@@ -1,5 +1,6 @@
 """The ids of delegated tasks at other agents are in the log, and a recovered run finds an A2A agent's task by them."""
 
+import asyncio
 import signal
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
@@ -8,6 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from a2a.server.agent_execution import RequestContext
+from a2a.server.events import EventQueue
 from delegation_world import Handled, call, log_of, thinking
 from foreign_world import GRPC, JSONRPC, REST, A2AServer, a2a_server
 
@@ -186,6 +189,36 @@ async def test_the_ids_at_an_a2a_agent_are_in_the_log(binding: str, streaming: b
             (link,) = links(await log_of(boss, task.id))
             assert (link.agent_name, link.url, link.protocol) == ("errands", server.url, "a2a")
             assert (link.task_id, link.context_id) == (heard.task_id, heard.context_id)
+
+
+async def test_a_call_that_is_stopped_before_the_first_response_passes_the_ids_on() -> None:
+    async with a2a_server() as server:
+        received, responds = asyncio.Event(), asyncio.Event()
+        execute, noted = server.errands.execute, list[PeerTaskLinked]()
+
+        async def respond_late(context: RequestContext, event_queue: EventQueue) -> None:
+            received.set()
+            await responds.wait()
+            await execute(context, event_queue)
+
+        async def note(link: PeerTaskLinked) -> None:
+            noted.append(link)
+
+        server.errands.execute = respond_late  # type: ignore[method-assign]
+        client, task = AgentClient(), Task.create("work 1")
+        with client.a2a_tasks(server.url).note_ids(task.id, note):
+            sending = asyncio.ensure_future(client.send_task(server.url, task))
+            await received.wait()
+            sending.cancel()
+            responds.set()
+            with pytest.raises(asyncio.CancelledError):
+                await sending
+        (heard,) = server.errands.heard
+        assert [(link.agent_name, link.task_id, link.context_id) for link in noted] == [
+            ("errands", heard.task_id, heard.context_id)
+        ]
+        finish(server)
+        await server.errands.done.wait()
 
 
 async def test_a_response_without_a_task_has_no_ids() -> None:

@@ -7,7 +7,7 @@ a reconnect, the next snapshot is compared with the events already shown.
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping, Sequence
-from contextlib import aclosing, contextmanager
+from contextlib import aclosing, contextmanager, suppress
 from dataclasses import replace
 from typing import Any, Final
 
@@ -195,7 +195,7 @@ class A2AAgent(NoControlService):
     async def _read_first(self, task_id: str, responses: AsyncGenerator[_Response, None]) -> _Response | None:
         """Return the first response.
 
-        It contains the peer's task id, which a later cancel needs. So a canceled call still waits `FIRST_RESPONSE_S` for it.
+        It contains the peer's task id, which a cancel and a later process need. So a canceled call waits `FIRST_RESPONSE_S` for it.
         """
         coming: asyncio.Task[_Response | None] = asyncio.ensure_future(_next(responses))
         try:
@@ -204,7 +204,10 @@ class A2AAgent(NoControlService):
             await asyncio.wait([coming], timeout=FIRST_RESPONSE_S)
             response = coming.result() if coming.done() and coming.exception() is None else None
             if response is not None:
-                self._peer.remember_link(task_id, Link(*_ids_of(response[0])))
+                link = Link(*_ids_of(response[0]))
+                self._peer.remember_link(task_id, link)
+                with suppress(ProtolinkError):
+                    await self._note_link(task_id, link, (await self._peer.card()).own.name)
             raise
         finally:
             if not coming.done():
@@ -242,12 +245,17 @@ class A2AAgent(NoControlService):
         reading = known.for_new_reader() if known is not None else Reading(task.id, (await self._peer.card()).own.name)
         reading.busy = True
         reading.remote_id, reading.context_id = _ids_of(update)
-        self._peer.remember_link(task.id, Link(reading.remote_id, reading.context_id))
+        link = Link(reading.remote_id, reading.context_id)
+        self._peer.remember_link(task.id, link)
         self._seen[task.id] = reading
-        note = self._peer.notes.get(task.id)
-        if note is not None and reading.remote_id:
-            await note(PeerTaskLinked(reading.agent_name, self.url, A2A, reading.remote_id, reading.context_id))
+        await self._note_link(task.id, link, reading.agent_name)
         return reading
+
+    async def _note_link(self, task_id: str, link: Link, agent_name: str) -> None:
+        """Call the `note` of `note_ids` with the ids of a task. A response without a task has none."""
+        note = self._peer.notes.get(task_id)
+        if note is not None and link.task_id:
+            await note(PeerTaskLinked(agent_name, self.url, A2A, link.task_id, link.context_id))
 
     def _remote_ids(self, reading: Reading) -> Mapping[str, Any]:
         """Return the peer's ids of the task and its session, and the peer's URL."""
