@@ -3,7 +3,7 @@
 import json
 import sys
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -88,11 +88,8 @@ def _lines(report: ValidationReport, name: str) -> Iterator[str]:
         events = "1 event" if result.failures == 1 else f"{result.failures:,} events"
         yield from _wrap(f"{result.rule.id} {events}. {result.rule.waiver}", "  ")
     yield from _group("Not exercised", [each.rule.id for each in report.of(Status.NOT_EXERCISED)])
-    missing: dict[str, list[str]] = {}
-    for result in report.of(Status.NOT_CHECKABLE):
-        missing.setdefault(result.missing, []).append(result.rule.id)
-    for needs, rules in missing.items():
-        yield from _group(f"Not checkable without {needs}", rules)
+    yield from _groups("Not checkable", ((each.missing, each.rule.id) for each in report.of(Status.NOT_CHECKABLE)))
+    yield from _groups("Snapshots not compared", ((needs, name) for name, needs in report.uncompared))
     yield ""
     yield f"{sum(map(len, unjudged(report.level).values()))} further rules of the contract are not judged; --json lists them."
 
@@ -109,11 +106,20 @@ def _failure_lines(result: RuleResult) -> Iterator[str]:
         yield f"  {result.failures - MAX_SHOWN} more"
 
 
-def _group(title: str, rules: list[str]) -> Iterator[str]:
-    if rules:
+def _groups(title: str, found: Iterable[tuple[str, str]]) -> Iterator[str]:
+    """Yield the lines of names that are grouped by what is missing."""
+    names: dict[str, list[str]] = {}
+    for missing, name in found:
+        names.setdefault(missing, []).append(name)
+    for missing, those in names.items():
+        yield from _group(f"{title} without {missing}", those)
+
+
+def _group(title: str, names: list[str]) -> Iterator[str]:
+    if names:
         yield ""
         yield from _wrap(f"{title}:", "")
-        yield from _wrap(" ".join(rules), "  ")
+        yield from _wrap(" ".join(names), "  ")
 
 
 def _wrap(text: str, indent: str) -> list[str]:

@@ -103,6 +103,21 @@ def test_a_log_is_read_from_standard_input(tmp_path: Path) -> None:
     assert f"Rules: {count}: {count} passed, 0 failed, 0 not exercised, 0 not checkable" in done.out
 
 
+def test_a_snapshot_of_another_session_is_not_compared_and_named(tmp_path: Path) -> None:
+    (tmp_path / "snapshot.json").write_text(json.dumps(SNAPSHOT))
+    (tmp_path / "other.json").write_text(json.dumps({**SNAPSHOT, "sessionId": "other"}))
+    options = ("--snapshots", "snapshot.json", "--snapshots", "other.json")
+    done = plgrpc("conformance", "agentruntime", "-", *options, stdin=text_of(golden()).decode(), cwd=tmp_path)
+    assert (done.code, done.err) == (0, "")
+    needs = "the events of session other from its session.created on"
+    assert f"Snapshots not compared without {needs}: other.json" in " ".join(done.out.split())
+    assert max(map(len, done.out.splitlines())) <= 80
+    done = plgrpc(
+        "conformance", "agentruntime", "-", *options, "--json", stdin=text_of(golden()).decode(), cwd=tmp_path
+    )
+    assert done.document["notCompared"] == [{"snapshot": "other.json", "needs": needs}]
+
+
 def test_the_level_of_the_profile_names_what_it_waives(tmp_path: Path) -> None:
     (tmp_path / "log.jsonl").write_bytes(text_of(golden()))
     done = plgrpc("conformance", "agentruntime", "log.jsonl", "--level", "lime", cwd=tmp_path)

@@ -273,10 +273,14 @@ class SnapshotComparison:
         for fold in self._folds:
             fold.apply(event)
 
+    def uncompared(self) -> list[tuple[str, str]]:
+        """Return the names of the snapshots that cannot be compared, each with the events that are missing."""
+        return [(fold.wanted.name, gap) for fold in self._folds if (gap := _missing(fold))]
+
     def results(self, level: Level) -> list[RuleResult]:
         """Compare, and return the results of all rules of a level."""
-        gaps = [_missing(fold) for fold in self._folds]
-        comparable = [fold for fold, gap in zip(self._folds, gaps, strict=True) if not gap]
+        gaps = [gap for _, gap in self.uncompared()]
+        comparable = [fold for fold in self._folds if not _missing(fold)]
         results = []
         for rule in SNAPSHOT_RULES:
             if rule.level not in (Level.CORE, level):

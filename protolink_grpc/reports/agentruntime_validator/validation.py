@@ -55,6 +55,7 @@ class ValidationReport:
     Args:
         events: Number of events, without repeated deliveries of the same event, which are `redelivered`.
         results: One for each rule, in order.
+        uncompared: The names of the snapshots that could not be compared, each with the events that are missing.
     """
 
     events: int
@@ -63,6 +64,7 @@ class ValidationReport:
     sessions: int
     last_sequence: int | None
     results: tuple[RuleResult, ...]
+    uncompared: tuple[tuple[str, str], ...] = ()
 
     @property
     def is_valid(self) -> bool:
@@ -73,7 +75,11 @@ class ValidationReport:
         return [each for each in self.results if each.status is status]
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the JSON form. `notJudged` has the rules of the contract without a check here, by what a check would need."""
+        """Return the JSON form.
+
+        `notCompared` has the snapshots without a comparison. `notJudged` has the rules of the contract without a check here, by
+        what a check would need.
+        """
         return {
             "valid": self.is_valid,
             "level": str(self.level),
@@ -83,6 +89,7 @@ class ValidationReport:
             "lastSequence": self.last_sequence,
             "counts": {str(status): len(self.of(status)) for status in Status},
             "rules": [each.to_dict() for each in self.results],
+            "notCompared": [{"snapshot": name, "needs": needs} for name, needs in self.uncompared],
             "notJudged": [{"needs": needs, "rules": list(rules)} for needs, rules in unjudged(self.level).items()],
         }
 
@@ -108,7 +115,9 @@ def validate(file: BinaryIO, snapshots: Sequence[Snapshot] = (), level: Level = 
         comparison.apply(event)
     last = max(log.sequences.values(), default=None)
     results = tuple(sorted((*judge.results(log), *comparison.results(level)), key=lambda each: each.rule.id))
-    return ValidationReport(log.events, level, log.redelivered, len(log.sessions), last, results)
+    return ValidationReport(
+        log.events, level, log.redelivered, len(log.sessions), last, results, tuple(comparison.uncompared())
+    )
 
 
 class _Judge:
