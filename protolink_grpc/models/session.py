@@ -1,7 +1,7 @@
 """Sessions, their threads and turns, and the events of a session's own log.
 
 A session belongs to one principal and one agent. Its turns point to the tasks that do the work; what happens inside a turn is in
-the log of its task.
+the log of its task. The events of each turn are not frozen, as payloads of `RunEvent` are not; they are never changed.
 """
 
 from dataclasses import dataclass, field
@@ -205,7 +205,7 @@ class ThreadStarted:
     from_turn_id: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class TurnSubmitted:
     """A turn was accepted.
 
@@ -237,7 +237,7 @@ class TurnStarted:
     turn_id: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class TurnEnded:
     """A turn ended. `result` is the state of the task, `reason` that of its last status."""
 

@@ -97,7 +97,7 @@ class MemoryRecords:
     def get(self, kind: Kind[R], *key: object, whole: bool = False) -> R | None:
         scope = self._scopes.get((kind.name, key[0]))
         existing: R | None = None if scope is None else scope.by_key.get(key)
-        return existing if existing is None or whole else _without_lazy_fields(kind, existing)
+        return existing if existing is None or whole or not kind.lazy else _without_lazy_fields(kind, existing)
 
     def select(
         self, kind: Kind[R], where: Where, *, after: Key | None = None, limit: int | None = None, reverse: bool = False
@@ -141,20 +141,23 @@ class MemoryRecords:
             self._revisions[kind.name, key[0]] = replace(revisions, latest=revisions.latest + 1)
             record = replace(record, revision=revisions.latest + 1)  # type: ignore[type-var]  # a dataclass
         self._note_change(kind, key[0])
-        former = getattr(existing, kind.task, "") if kind.task else ""
-        if former and former != getattr(record, kind.task):
-            self._former.setdefault((kind.name, key), set()).add(former)
-        self._set(kind, key, record)
-        return _without_lazy_fields(kind, record)
+        if existing is not None and kind.task:
+            former = getattr(existing, kind.task)
+            if former and former != getattr(record, kind.task):
+                self._former.setdefault((kind.name, key), set()).add(former)
+        self._set(kind, scope, key, existing, record)
+        return _without_lazy_fields(kind, record) if kind.lazy else record
 
     def delete(self, kind: Kind[Any], *key: object) -> int:
         scope = self._scopes.get((kind.name, key[0]))
         if scope is None:
             return 0
-        whole = len(key) == len(kind.key)
-        keys = [each for each in ([key] if whole else scope.by_key) if each in scope.by_key and each[: len(key)] == key]
+        if len(key) == len(kind.key):
+            keys = [key] if key in scope.by_key else []
+        else:
+            keys = [each for each in scope.by_key if each[: len(key)] == key]
         for each in keys:
-            self._set(kind, each, None)
+            self._set(kind, scope, each, scope.by_key[each], None)
         if keys:
             self._note_change(kind, key[0])
         return len(keys)
@@ -191,9 +194,8 @@ class MemoryRecords:
 
     # -- Changes ---------------------------------------------------------------------------------------------------------
 
-    def _set(self, kind: Kind[Any], key: Key, record: Any) -> None:
-        scope = self._scopes[kind.name, key[0]]
-        existing = scope.by_key.get(key)
+    def _set(self, kind: Kind[Any], scope: _Scope, key: Key, existing: Any, record: Any) -> None:
+        """Put a record into its scope in place of the existing one. None means that there is no such record."""
         if self._undo is not None:
             self._undo.append((kind, key, existing))
         _place(kind, scope, key, existing, record)
@@ -210,13 +212,17 @@ class MemoryRecords:
             del self._scopes[kind.name, key[0]]
 
     def _assign(self, kind: Kind[Any], key: Key, task_id: str) -> None:
-        self._loose.pop((kind.name, key), None)
+        name_and_key = (kind.name, key)
+        self._loose.pop(name_and_key, None)
         if task_id:
-            self._of_tasks.setdefault(task_id, {})[kind.name, key] = kind
-            if (former := self._former.get((kind.name, key))) is not None:
+            of_task = self._of_tasks.get(task_id)
+            if of_task is None:
+                of_task = self._of_tasks[task_id] = {}
+            of_task[name_and_key] = kind
+            if (former := self._former.get(name_and_key)) is not None:
                 former.discard(task_id)
         elif not kind.watched:
-            self._loose[kind.name, key] = kind
+            self._loose[name_and_key] = kind
 
     def _unassign(self, kind: Kind[Any], key: Key, task_id: str) -> None:
         self._loose.pop((kind.name, key), None)
@@ -227,18 +233,17 @@ class MemoryRecords:
 
     def _restore(self, kind: Kind[Any], key: Key, existing: Any) -> None:
         undo, self._undo = self._undo, None
-        undone = self._scopes[kind.name, key[0]].by_key.get(key)
+        scope = self._scopes[kind.name, key[0]]
+        undone = scope.by_key.get(key)
         if kind.task and undone is not None and existing is not None:
             undone_task = getattr(undone, kind.task)
             if undone_task != getattr(existing, kind.task):
                 self._unassign(kind, key, undone_task)
-        self._set(kind, key, existing)
+        self._set(kind, scope, key, undone, existing)
         self._undo = undo
-        scope = self._scopes.get((kind.name, key[0]))
-        if scope is not None:
-            scope.is_sorted, scope.parts = False, None
-            if kind.watched:
-                scope.by_key = dict(sorted(scope.by_key.items(), key=lambda item: item[1].revision))
+        scope.is_sorted, scope.parts = False, None
+        if kind.watched:
+            scope.by_key = dict(sorted(scope.by_key.items(), key=lambda item: item[1].revision))
 
     # -- For the task store ----------------------------------------------------------------------------------------------
 
@@ -259,11 +264,12 @@ class MemoryRecords:
 
     def _drop(self, kind: Kind[Any], key: Key) -> None:
         """Remove a record, and those that are dropped with it."""
-        record = self._scopes[kind.name, key[0]].by_key[key]
+        scope = self._scopes[kind.name, key[0]]
+        record = scope.by_key[key]
         if kind.watched:
             revisions = self._revisions[kind.name, key[0]]
             self._revisions[kind.name, key[0]] = replace(revisions, first=max(revisions.first, record.revision))
-        self._set(kind, key, None)
+        self._set(kind, scope, key, record, None)
         self._note_change(kind, key[0])
         for each, field_name in kind.drops:
             self.delete(each, getattr(record, field_name))
@@ -285,21 +291,30 @@ class MemoryRecords:
 
     def _give(self, kind: Kind[R], record: R, worker: str) -> R:
         given: R = replace(record, worker=worker)  # type: ignore[type-var]  # a dataclass
-        self._set(kind, kind.key_of(record), given)
+        key = kind.key_of(record)
+        scope = self._scopes[kind.name, key[0]]
+        self._set(kind, scope, key, scope.by_key.get(key), given)
         return given
 
 
 def _place(kind: Kind[Any], scope: _Scope, key: Key, existing: Any, record: Any) -> None:
     """Put a record into a scope and its parts, in place of the existing one. None means that there is no such record."""
+    by_key = scope.by_key
     if record is None:
-        scope.by_key.pop(key, None)
+        by_key.pop(key, None)
+    elif (
+        existing is not None
+        and not kind.watched
+        and (not kind.order or kind.position_of(existing) == kind.position_of(record))
+    ):
+        by_key[key] = record
     else:
-        later: list[tuple[Key, Any]] = []
-        if existing is None or kind.watched or kind.position_of(existing) != kind.position_of(record):
-            scope.by_key.pop(key, None)  # the most recently changed one is last
-            later = _take_later(kind, scope, record)
-        scope.by_key[key] = record
-        scope.by_key.update(later)
+        if existing is not None:
+            del by_key[key]  # the most recently changed one is last
+        later = _take_later(kind, scope, record) if by_key and scope.is_sorted else ()
+        by_key[key] = record
+        if later:
+            by_key.update(later)
     for names, parts in scope.parts.items() if scope.parts else ():
         read = values_getter(names)
         before = None if existing is None else read(existing)
@@ -313,12 +328,10 @@ def _place(kind: Kind[Any], scope: _Scope, key: Key, existing: Any, record: Any)
 
 
 def _take_later(kind: Kind[Any], scope: _Scope, record: Any) -> list[tuple[Key, Any]]:
-    """Remove the records that follow a new one in the order of the kind, and return them in order.
+    """Remove the records of a sorted scope that follow a new one in the order of the kind, and return them in order.
 
     If there are more than `NEAR_END`, or the kind is watched, none is removed, and the scope is not sorted any more.
     """
-    if not scope.is_sorted or not scope.by_key:
-        return []
     position = kind.position_of(record)
     later: list[tuple[Key, Any]] = []
     for key, each in reversed(scope.by_key.items()):

@@ -4,6 +4,9 @@ A session has a head, threads, turns and entries. An entry has the events of one
 a task's log, or both. Positions count all these events from 1 without gaps. Heads, threads and turns are the fold of the session's
 own events; they are kept, so that reading them does not depend on the length of the log. A turn has one row: an `OpenTurn` until it
 ends, then an `EndedTurn`, which never changes. `session_log` writes the rows, `session_queries` reads them.
+
+Rows are never changed after construction. Those of each turn are not frozen, because constructing a frozen dataclass of their size
+takes ten times as long.
 """
 
 import secrets
@@ -18,7 +21,7 @@ from protolink_grpc.storage.records import Kind
 from protolink_grpc.wire.sessions import time_of
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class SessionHead:
     """One row for each session.
 
@@ -108,7 +111,7 @@ class MergedTurn:
     into_turn: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class OpenTurn:
     """The latest turn of a task that has not ended. Most fields are those of Turn.
 
@@ -129,7 +132,7 @@ class OpenTurn:
     when_busy: WhenBusy
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class EndedTurn:
     """A turn that has ended. The fields are those of Turn."""
 
@@ -146,7 +149,7 @@ class EndedTurn:
     when_busy: WhenBusy
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Entry:
     """The events that one append has added to a session.
 

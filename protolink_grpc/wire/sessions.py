@@ -7,6 +7,7 @@ SessionSegment, so that stored events are joined into responses without being de
 from collections.abc import Iterable
 from typing import Any, Final
 
+from google.protobuf.descriptor import FieldDescriptor
 from plgrpc.v1 import session_pb2 as pb
 from plgrpc.v1 import session_service_pb2 as service_pb
 from plgrpc.v1 import task_pb2
@@ -24,8 +25,10 @@ from protolink_grpc.wire.scalars import (
     bytes_field,
     json_object_from_pb,
     read_varint,
+    sized_id,
     sized_time,
     tag,
+    text_field,
     timestamp_from_pb,
     varint,
 )
@@ -34,7 +37,7 @@ from protolink_grpc.wire.watch import POSITION
 WHEN_BUSY: Final = enum_numbers(WhenBusy, pb.WhenBusy.DESCRIPTOR, field="when_busy")
 
 # Before the codecs, which then read the number 0 as this value.
-enum_numbers(TaskState, task_pb2.TaskState.DESCRIPTOR, unset=TaskState.UNKNOWN)
+_TASK_STATES: Final = enum_numbers(TaskState, task_pb2.TaskState.DESCRIPTOR, unset=TaskState.UNKNOWN)
 
 THREAD: Final = Codec(Thread, pb.Thread, created_at="create_time")
 TURN: Final = Codec(Turn, pb.Turn, created_at="create_time", ended_at="end_time")
@@ -80,10 +83,59 @@ _READER_TAG: Final = tag(_RESPONSE["position"].number)
 
 def encode_event(payload: SessionPayload, position: int, micros: int) -> bytes:
     """Encode one event as a frame."""
-    codec, payload_tag = _ENCODERS[type(payload)]
-    body = bytes_field(payload_tag, codec.to_pb(payload).SerializeToString())
-    event = _EVENT_POSITION_TAG + varint(position) + _EVENT_TIME_TAG + sized_time(micros) + body
+    kind = type(payload)
+    if kind is values.TurnSubmitted:
+        body = _encode_submitted(payload)  # type: ignore[arg-type]  # narrowed by the class itself, the fastest test
+    elif kind is values.TurnEnded:
+        body = _encode_ended(payload)  # type: ignore[arg-type]  # as above
+    else:
+        body = _ENCODERS[kind][0].to_pb(payload).SerializeToString()
+    event = b"".join(
+        (
+            _EVENT_POSITION_TAG,
+            varint(position),
+            _EVENT_TIME_TAG,
+            sized_time(micros),
+            bytes_field(_ENCODERS[kind][1], body),
+        )
+    )
     return bytes_field(_EVENT_TAG, event)
+
+
+# Each turn has these two events, and a codec takes four times as long.
+
+
+def _encode_submitted(turn: values.TurnSubmitted) -> bytes:
+    turn_tag, thread_tag, task_tag, after_tag, queued_tag, busy_tag, first_tag = _SUBMITTED_TAGS
+    found = [turn_tag, sized_id(turn.turn_id), thread_tag, sized_id(turn.thread_id), task_tag, sized_id(turn.task_id)]
+    if turn.after_sequence:
+        found += (after_tag, varint(turn.after_sequence))
+    if turn.queued:
+        found += (queued_tag, _TRUE)
+    if number := WHEN_BUSY[turn.when_busy]:
+        found += (busy_tag, varint(number))
+    if turn.first:
+        found += (first_tag, _TRUE)
+    return b"".join(found)
+
+
+def _encode_ended(turn: values.TurnEnded) -> bytes:
+    turn_tag, result_tag, reason_tag = _ENDED_TAGS
+    number = _TASK_STATES[turn.result]
+    result = result_tag + varint(number) if number else b""
+    return b"".join((turn_tag, sized_id(turn.turn_id), result, text_field(reason_tag, turn.reason)))
+
+
+def _keys(message: Any) -> tuple[bytes, ...]:
+    """Return the keys of the fields of a message without repeated fields, in the order of their numbers."""
+    is_text = FieldDescriptor.TYPE_STRING
+    fields = sorted(message.DESCRIPTOR.fields, key=lambda field: field.number)
+    return tuple(tag(each.number) if each.type == is_text else varint(each.number << 3) for each in fields)
+
+
+_SUBMITTED_TAGS: Final = _keys(pb.TurnSubmitted)
+_ENDED_TAGS: Final = _keys(pb.TurnEnded)
+_TRUE: Final = b"\x01"
 
 
 def event_from_pb(event: pb.SessionEvent) -> SessionEvent:

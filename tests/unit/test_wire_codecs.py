@@ -15,6 +15,7 @@ from google.protobuf.message import Message
 from google.protobuf.timestamp_pb2 import Timestamp
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from plgrpc.v1.session_service_pb2 import SessionSegment
 
 from protolink_grpc.errors import InvalidArgumentError
 from protolink_grpc.models import events as ev
@@ -530,3 +531,16 @@ def test_computed_fields_are_written_and_never_read() -> None:
             assert getattr(pb, name) or name in UNSET[codec]
             pb.ClearField(name)
             assert read(codec, pb) == full
+
+
+@pytest.mark.parametrize("kind", SESSION_EVENTS, ids=lambda kind: kind.__name__)
+@relaxed
+@given(data=st.data())
+def test_the_frame_of_a_session_event_has_the_bytes_of_its_codec(kind: type, data: st.DataObject) -> None:
+    payload = data.draw(SESSION_EVENTS[kind][1])
+    frame = sessions.encode_event(payload, 7, 1_500_000)
+    (event,) = SessionSegment.FromString(frame).session_events
+    name = event.WhichOneof("payload")
+    assert (event.position, event.create_time.ToMicroseconds()) == (7, 1_500_000)
+    assert getattr(event, name) == sessions.PAYLOADS[name].to_pb(payload)
+    assert frame.endswith(sessions.PAYLOADS[name].to_pb(payload).SerializeToString())
