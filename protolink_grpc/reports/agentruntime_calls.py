@@ -112,7 +112,7 @@ def map_approval_required(task: TaskRecords, event: RunEvent, required: ev.Appro
     task.approvals[request.request_id] = action_id
     if action_id in task.calls:
         task.calls[action_id].was_asked = True
-    if len(task.approvals) == 1:
+    if len(task.approvals) == 1 and not task.is_paused:
         yield from waiting(task, event)
 
 
@@ -131,7 +131,7 @@ def map_decided(task: TaskRecords, event: RunEvent, decided: ev.ApprovalDecided)
     ids["requestId"] = decided.request_id
     yield "action.resolved", ids | {"payload": payload}
     yield "permission.resolved", ids | {"payload": payload}
-    if was_open and not task.approvals:
+    if was_open and not task.approvals and not task.is_paused:
         yield resumed()
         yield run_status(task, event, "running", "The last open approval was decided")
 

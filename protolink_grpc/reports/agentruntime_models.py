@@ -104,7 +104,7 @@ def map_call_started(task: TaskRecords, event: RunEvent, call: ev.LlmCallStarted
     asked = {"requestedProvider": call.requested_provider or provider, "requestedModel": call.requested_model or model}
     selected = {"selectedProvider": provider, "selectedModel": model}
     payload = {"provider": provider, "model": model} | asked | selected | {"attempt": call.attempt, "step": call.step}
-    if task.waits_for_model and not task.approvals:
+    if task.waits_for_model and not task.approvals and not task.is_paused:
         yield resumed()
         yield run_status(task, event, "running", "The model call is repeated")
     task.waits_for_model = False
@@ -200,7 +200,7 @@ def map_call_failed(task: TaskRecords, event: RunEvent, call: ev.LlmCallFailed) 
     if call.failure.reason == RATE_LIMITED:
         yield "rate_limit.hit", ids | {"payload": _limit_of(call)}
     yield "model.failed", ids | {"payload": payload}
-    if call.will_retry and not task.approvals:
+    if call.will_retry and not task.approvals and not task.is_paused:
         task.waits_for_model = True
         status, reason = "waiting_resource", call.failure.message
         working = str(TaskState.WORKING)

@@ -109,6 +109,7 @@ class TaskRecords:
     is_attempt_open: bool = False
     is_canceling: bool = False
     is_paused: bool = False
+    """Its status is `paused`, whatever parts of the run that still work do."""
     waits_for_model: bool = False
     """It waits to repeat a model call that has failed."""
     retry: int = 0

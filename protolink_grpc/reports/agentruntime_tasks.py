@@ -146,7 +146,9 @@ def _begin_attempt(task: TaskRecords, event: RunEvent, changed: ev.TaskStatusCha
         task.is_turn_started = True
         yield "turn.started", {"payload": payload}
     yield run_status(task, event, "running", f"Attempt {changed.attempt} has begun", changed.cause)
-    if task.approvals:
+    if task.is_paused:  # by an earlier attempt; the run rests until the pause ends
+        yield from _show_pause(task, event)
+    elif task.approvals:
         yield from calls.waiting(task, event)
 
 
@@ -234,6 +236,10 @@ def _map_pause_requested(_: TaskRecords, event: RunEvent, pause: ev.TaskPauseReq
 
 def _map_paused(task: TaskRecords, event: RunEvent, paused: ev.TaskPaused) -> Mapped:
     task.is_paused = True
+    yield from _show_pause(task, event)
+
+
+def _show_pause(task: TaskRecords, event: RunEvent) -> Mapped:
     yield "task.paused", {"payload": {"status": "paused"}}
     yield run_status(task, event, "paused", "The run is paused")
 
@@ -244,6 +250,8 @@ def _map_resumed(task: TaskRecords, event: RunEvent, resumed: ev.TaskResumed) ->
     yield "task.resumed", {"payload": payload}
     if was_paused:
         yield run_status(task, event, "running", "The pause has ended", resumed.reason)
+        if task.approvals:
+            yield from calls.waiting(task, event)
 
 
 def _map_retried(task: TaskRecords, event: RunEvent, retried: ev.TaskRetried) -> Mapped:

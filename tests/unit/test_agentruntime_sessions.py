@@ -462,6 +462,48 @@ def test_a_draft_without_open_blockers_in_its_session_is_not_known_to_be_blocked
     assert "task.blocked" not in [each["type"] for each in exported(stream(ses.SessionCreated(), *facts))]
 
 
+def task_statuses(records: list[dict[str, Any]]) -> list[tuple[str, str]]:
+    kinds = ("task.paused", "task.waiting", "task.resumed", "task.retrying", "task.attempt.started")
+    return [(each["type"], each["payload"]["status"]) for each in records if each["type"] in kinds]
+
+
+def test_a_paused_task_is_paused_after_a_restart_too() -> None:
+    paused = [("t1", ev.TaskPauseRequested("", "ada")), ("t1", ev.TaskPaused())]
+    facts = [submit("one", "t1"), created("t1"), begun("t1"), *paused, begun("t1", 2, "recovered")]
+    records = exported(stream(ses.SessionCreated(), *facts))
+    assert task_statuses(records)[-3:] == [
+        ("task.retrying", "running"),
+        ("task.attempt.started", "running"),
+        ("task.paused", "paused"),
+    ]
+
+
+def test_a_paused_task_stays_paused_while_another_branch_asks_and_retries_a_model_call() -> None:
+    request = ApprovalRequest(BOOK, ASK, request_id="q1", created_at=NOON)
+    failed = Failure("MODEL_UNAVAILABLE", "busy", FailureCategory.MODEL)
+    facts = [
+        submit("one", "t1"),
+        created("t1"),
+        begun("t1"),
+        ("t1", ev.LlmCallStarted("m1", "mock", "mock", 1, 1)),
+        ("t1", ev.ActionRequested(BOOK)),
+        ("t1", ev.ActionPolicyEvaluated(ASK)),
+        ("t1", ev.TaskPauseRequested("", "ada")),
+        ("t1", ev.TaskPaused()),
+        ("t1", ev.LlmCallFailed("m1", "mock", "mock", 1, 1, failed, will_retry=True)),
+        ("t1", ev.ApprovalRequired(request)),
+    ]
+    records = exported(stream(ses.SessionCreated(), *facts))
+    assert task_statuses(records)[-1] == ("task.paused", "paused")
+    assert violations_of(records) == []
+    resumed = exported(stream(ses.SessionCreated(), *facts, ("t1", ev.TaskResumed("", "ada"))))
+    assert task_statuses(resumed)[-2:] == [("task.resumed", "running"), ("task.waiting", "waiting_permission")]
+    decided = ev.ApprovalDecided(ApprovalDecision(True, request_id="q1", decided_by="ada", decided_at=NOON))
+    records = exported(stream(ses.SessionCreated(), *facts, ("t1", decided)))
+    assert task_statuses(records)[-1] == ("task.paused", "paused")
+    assert violations_of(records) == violations_of(resumed) == []
+
+
 def test_a_draft_is_accepted_once() -> None:
     draft = ev.TaskSubmitted(Task("t1", messages=[Message.user("hello")]), "ada", session_id="s", draft=True)
     starts = [("t1", ev.TaskStartRequested("ada", external)) for external in (False, True)]
