@@ -138,7 +138,10 @@ def session_export(
     session: SessionArgument,
     *,
     after: Annotated[
-        int, typer.Option("--after", min=0, metavar="SEQUENCE", help="Start after this record; 0 is the beginning.")
+        int,
+        typer.Option(
+            "--after", min=0, metavar="SEQUENCE", help="Start after the event with this sequence; 0 is the beginning."
+        ),
     ] = 0,
     as_json: JsonOption = False,
 ) -> None:

@@ -296,7 +296,7 @@ def _hint(settings: Settings, agent: str, session_id: str, error: CommandError) 
         case "THREAD_BUSY":
             return "--when-busy enqueue waits for the active turn, and --when-busy interrupt cancels it"
         case "SEQUENCE_OUT_OF_RANGE":
-            return "--after takes the number of an earlier line of this command; 0 is the beginning"
+            return "--after takes the position of an earlier line (for an export, its sequence); 0 is the beginning"
         case "UNIMPLEMENTED":
             checked = f"plgrpc doctor {agent} shows the services at this address"
             return f"agents of other systems have no sessions and snapshots; {checked}"

@@ -109,7 +109,7 @@ def session_tables(page: SessionPage, thread_id: str = "") -> Iterator[Table]:
             for place, each in enumerate(queue, 1)
         ]
         if rows:
-            yield f"Queue of thread {name}", ("ORDER", "TURN", "SUBMITTED", "POLICY"), rows
+            yield f"Queue of thread {name}", ("PLACE", "TURN", "SUBMITTED", "POLICY"), rows
     for name in shown:
         rows = [_turn_row(each) for each in page.turns if each.thread_id == name]
         if rows:

@@ -80,7 +80,7 @@ def thread_tables(found: ThreadSnapshot) -> Iterator[Table]:
     rows: list[Sequence[str]] = [
         (each.task_id, str(each.status), str(each.attempt_count), each.status_reason) for each in found.open_tasks
     ]
-    yield "Open tasks", ("TASK", "STATUS", "RUNS", "REASON"), rows
+    yield "Open tasks", ("TASK", "STATUS", "ATTEMPTS", "REASON"), rows
     yield _turns(found.recent_turns)
     yield _approvals(found.pending_approvals)
 

@@ -357,7 +357,10 @@ def test_a_watch_after_a_position_that_does_not_exist_is_an_error(url: str) -> N
     submit(url, "ahead", "hello", "--follow")
     done = plgrpc("session", "watch", url, "ahead", "--after", "999")
     assert done.code == 1
-    assert "hint: --after takes the number of an earlier line of this command; 0 is the beginning\n" in done.err
+    assert (
+        "hint: --after takes the position of an earlier line (for an export, its sequence); 0 is the beginning\n"
+        in done.err
+    )
 
 
 def test_every_event_of_a_session_has_a_type_in_the_terminal() -> None:
