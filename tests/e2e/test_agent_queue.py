@@ -183,7 +183,10 @@ async def test_reading_watching_and_canceling_do_not_wait_for_a_slot(store: Task
         assert (await client.get_task(queued.id)).state is TaskState.SUBMITTED
         events = [event async for event in client.subscribe(queued.id, stop_at=StopAt.CURRENT)]
         assert [event.type for event in events] == ["task.submitted", "task.queued"]
-        assert (events[0].state, events[1].summary) == (TaskState.SUBMITTED, "Waits for one of 1 slots")
+        assert (events[0].state, events[1].summary) == (
+            TaskState.SUBMITTED,
+            "Waits for a slot (in use: 1, waiting before it: 0)",
+        )
         assert (await client.cancel_task(None, queued.id, reason="no more")).state is TaskState.CANCELED
         assert (await client.list_tasks(states=["canceled"], include_total=True)).total_size == 1
         agent.gate.set()
