@@ -330,15 +330,18 @@ class Peers:
             relay: Receives the task's events.
             continues: The task must exist at the peer.
         """
-        adopted = None if known is None else await self._adopt(target, task, known)
-        peer = adopted or await self.connect(target, task.id, "" if known is None else known.url)
         run, request = current_run(), request_id or new_request_id()
-        if run is not None:
-            task = self._in_session_of(run.principal, task, peer)
-        protocol = "" if note is None else await peer.client.protocol(peer.url)
-        if note is not None:
-            await note(self._link(target, peer, task, protocol) if adopted is None or known is None else known)
+        peer: PeerConnection | None = None
+        may_be_sent = False
         try:
+            adopted = None if known is None else await self._adopt(target, task, known)
+            peer = adopted or await self.connect(target, task.id, "" if known is None else known.url)
+            if run is not None:
+                task = self._in_session_of(run.principal, task, peer)
+            protocol = "" if note is None else await peer.client.protocol(peer.url)
+            if note is not None:
+                await note(self._link(target, peer, task, protocol) if adopted is None or known is None else known)
+            may_be_sent = True
             with peer.explain_refusals(), _noted_ids(peer, task, note if protocol == A2A else None):
                 if adopted is not None:
                     return await self._follow_task(peer, task.id, relay)
@@ -347,7 +350,11 @@ class Peers:
                 return await self._send(peer, task, request, "continue" if continues else None)
         except asyncio.CancelledError:
             if run is None or run.token.is_cancelled:
-                self.cancel_task(peer, task.id, run.token.reason if run is not None else None)
+                reason = run.token.reason if run is not None else None
+                if peer is not None and may_be_sent:
+                    self.cancel_task(peer, task.id, reason)
+                elif known is not None:  # an earlier process has sent it
+                    self._spawn(self._cancel_known(target, task, known, reason))
             raise
 
     def _link(self, target: str, peer: PeerConnection, task: Task, protocol: str) -> PeerTaskLinked:
@@ -362,11 +369,11 @@ class Peers:
         """Return the A2A peer that has the task which an earlier process sent; None if the task must be sent.
 
         Raises:
-            ProtolinkError: The peer could not be asked within `OUTAGE_S`; the error is retryable.
+            ProtolinkError: The peer was unavailable for `OUTAGE_S`; the error is retryable.
         """
         if known.protocol != A2A:
             return None
-        run, why = current_run(), "it has another context, or has not received the message"
+        why = "it has another context, or has not received the message"
         try:
             peer = await self._find_known(target, task, known)
             if peer is not None:
@@ -375,10 +382,6 @@ class Peers:
             if error.rule.retryable:
                 raise
             why = str(error)
-        except asyncio.CancelledError:
-            if run is None or run.token.is_cancelled:
-                self._spawn(self._cancel_known(target, task, known, run.token.reason if run is not None else None))
-            raise
         log.warning(
             "task %s is sent again, because task %s at %s cannot be followed: %s",
             task.id,
@@ -398,7 +401,7 @@ class Peers:
         while True:
             backoff.begin()
             try:
-                peer = await self.reach(target, known.url)
+                peer = await self._reach_recorded(target, known.url)
                 is_found = await peer.client.a2a_tasks(peer.url).adopt(task, known, peer.client.timeout)
                 return peer if is_found else None
             except ProtolinkError as error:
@@ -406,10 +409,27 @@ class Peers:
                     raise
                 await backoff.wait_after(error)
 
+    async def _reach_recorded(self, target: str, url: str) -> PeerConnection:
+        """Return the connection to the URL that an earlier process called. Another agent may be there now, so the credentials for a
+        name are only sent while the URL is registered under this name.
+
+        Raises:
+            UnavailableError: The registry is unavailable.
+        """
+        if "://" in target:
+            return await self.reach(target, url)
+        trusted = self._trust.of_server(url)
+        if not trusted and self._clients.has_secrets and self._trust.of_name(target):
+            trusted = await self._instance(url, target) is not None
+        return self._clients.reach(url, trusted=trusted)
+
     async def _cancel_known(self, target: str, task: Task, known: PeerTaskLinked, reason: str | None) -> None:
-        """Cancel the task of an A2A peer that an earlier process sent, if the peer still has it."""
+        """Cancel a task that an earlier process sent, if the peer has it."""
         try:
-            peer = await self._find_known(target, task, known)
+            if known.protocol == A2A:
+                peer = await self._find_known(target, task, known)
+            else:
+                peer = await self.find(target, task.id, known.url)
         except ProtolinkError as error:
             log.info("task %s at %s could not be canceled: %s", known.task_id, known.url, error)
             return

@@ -249,7 +249,7 @@ class Branch:
 
 
 def find_branch(records: Records, head: SessionHead, thread_id: str, number: int | None = None) -> Branch | None:
-    """Return how a conversation of a thread comes about; None for the first one of a thread that is no branch.
+    """Return the branch with which a conversation of a thread begins; None for the first one of a thread that is no branch itself.
 
     Args:
         number: Number of the rollbacks of the thread before the conversation; None means all of them, the current conversation.

@@ -1,11 +1,12 @@
-"""A run that was recovered looks for its task at an A2A agent that is unavailable for a while."""
+"""A run that was recovered looks for its task at an A2A agent that is unavailable for a while, or has moved."""
 
 import asyncio
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from protolink_grpc import ProtolinkError, ResourceExhaustedError, Task, UnavailableError
+from protolink_grpc import AgentNotFoundError, ProtolinkError, ResourceExhaustedError, Task, UnavailableError
 from protolink_grpc.agent.peers import Peers
 from protolink_grpc.agent.trust import PeerClients, PeerTrust
 from protolink_grpc.models.events import PeerTaskLinked
@@ -15,17 +16,24 @@ LINK = PeerTaskLinked("errands", URL, "a2a", "remote", "context")
 
 
 class Flaky:
-    """The client of an A2A agent whose first response is an error."""
+    """The client of an A2A agent whose first response may be an error, and which cannot be reached for new tasks."""
 
     timeout = 10.0
 
-    def __init__(self, error: ProtolinkError) -> None:
-        self._error: ProtolinkError | None = error
+    def __init__(self, error: ProtolinkError | None = None) -> None:
+        self._error = error
         self.failed = asyncio.Event()
         self.canceled = asyncio.Queue[str]()
 
     def a2a_tasks(self, url: str) -> "Flaky":
         return self
+
+    async def protocol(self, url: str) -> str:
+        return "a2a"
+
+    async def connect(self, url: str) -> None:
+        self.failed.set()
+        await asyncio.Event().wait()
 
     async def adopt(self, task: Task, link: PeerTaskLinked, timeout_s: float) -> bool:
         error, self._error = self._error, None
@@ -39,6 +47,15 @@ class Flaky:
 
     async def cancel_task(self, url: str, task_id: str, *, reason: str) -> None:
         self.canceled.put_nowait(task_id)
+
+
+class Moved:
+    """A registry that does not know the URL of any agent."""
+
+    url = "https://registry.example"
+
+    async def get(self, name_or_url: str) -> Any:
+        raise AgentNotFoundError(name_or_url)
 
 
 def peers_of(client: Any) -> Peers:
@@ -61,4 +78,43 @@ async def test_a_cancel_between_two_attempts_reaches_the_agent() -> None:
     with pytest.raises(asyncio.CancelledError):
         await running
     assert await client.canceled.get() == "mine"
+    await peers.aclose()
+
+
+async def test_a_cancel_before_the_work_is_sent_again_reaches_the_agent() -> None:
+    client = Flaky()
+    peers = peers_of(client)
+    running = asyncio.ensure_future(peers.run(URL, Task("mine"), known=replace(LINK, protocol="plgrpc")))
+    await client.failed.wait()
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    assert await client.canceled.get() == "mine"
+    await peers.aclose()
+
+
+async def test_a_cancel_while_the_ids_of_a_found_task_are_recorded_reaches_the_agent() -> None:
+    client, noting = Flaky(), asyncio.Event()
+
+    async def note(link: PeerTaskLinked) -> None:
+        noting.set()
+        await asyncio.Event().wait()
+
+    peers = peers_of(client)
+    running = asyncio.ensure_future(peers.run(URL, Task("mine"), known=LINK, note=note))
+    await noting.wait()
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    assert await client.canceled.get() == "mine"
+    await peers.aclose()
+
+
+async def test_the_credentials_for_a_name_are_not_sent_to_a_url_that_the_name_has_left() -> None:
+    with_credentials: Any = Flaky(AssertionError("no request"))  # type: ignore[arg-type]
+    plain: Any = Flaky()
+    registry: Any = Moved()
+    trust = PeerTrust(["errands"], False, registry)
+    peers = Peers(PeerClients(with_credentials, plain), registry, trust)
+    assert (await peers.run("errands", Task("mine"), known=LINK)).id == "mine"
     await peers.aclose()
