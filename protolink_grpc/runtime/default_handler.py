@@ -181,7 +181,7 @@ class DefaultHandler:
             raise ValueError("the agent has no model")
         conversations = settings.conversations(run.principal) if settings.conversations is not None else None
         flow_prompt, own = str(task.flow_state.get(FLOW_PROMPT) or ""), run.is_own_flow_prompt(task)
-        history = await _history(conversations, run, position) if conversations is not None else _History()
+        history = await _read_history(conversations, run, position) if conversations is not None else _History()
         request = replace(
             await self._build_request(run, position, query, output_schema if isinstance(output_schema, dict) else None),
             history=history.messages,
@@ -284,19 +284,20 @@ class _History:
     omitted: Sequence[OmittedContext] = ()
 
 
-async def _history(conversations: Conversations, run: Run, position: str) -> _History:
+async def _read_history(conversations: Conversations, run: Run, position: str) -> _History:
     """Return the conversation before an inference: for a recovering run that of the first attempt, without later turns."""
     conversation_id = await open_conversation(run, conversations)
     conversation = await conversations.read(conversation_id)
     messages = conversation.messages
     is_limited = conversation.message_count > len(messages)
-    omitted = (OmittedContext("history", conversation_id, LIMIT),) if is_limited else ()
     end = None if run.journal is None else run.journal.history_ends.get(position)
+    if end == "":  # the first attempt began the conversation: all messages are of later turns
+        return _History()
     if end is not None:
         ids = [message.id for message in messages]
         # The conversation may have been compacted or reset since.
-        messages = messages[: ids.index(end) + 1] if end in ids else messages if end else []
-    return _History(messages, omitted)
+        messages = messages[: ids.index(end) + 1] if end in ids else messages
+    return _History(messages, (OmittedContext("history", conversation_id, LIMIT),) if is_limited else ())
 
 
 def _arguments(call: ToolCall) -> dict[str, Any]:

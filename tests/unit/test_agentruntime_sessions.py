@@ -504,6 +504,18 @@ def test_a_paused_task_stays_paused_while_another_branch_asks_and_retries_a_mode
     assert violations_of(records) == violations_of(resumed) == []
 
 
+def test_an_answer_that_waits_for_a_slot_is_queued_in_the_events_and_not_in_the_snapshot() -> None:
+    asked, answer = TaskState.INPUT_REQUIRED, ev.TaskMessagesAdded((Message.user("blue"),))
+    question = [submit("one", "t1"), created("t1"), begun("t1"), ended("t1", asked), ses.TurnEnded("one", asked)]
+    more = [submit("two", "t1", after=3), ("t1", answer), ("t1", ev.TaskQueued(1, 0))]
+    records = exported(stream(ses.SessionCreated(), *question, *more))
+    attempt = {"run_id": "run-t1", "status": "completed", "started_at": NOON, "ended_at": NOON}
+    snapshot = {"task_id": "t1", "session_id": "s", "run_id": "run-t1", "attempts": [attempt], "pending_approvals": []}
+    assert violations_of(records, snapshot | {"status": "waiting_input"}) == []
+    (found,) = violations_of(records, snapshot | {"status": "running"})
+    assert found.startswith("R147.6 ")
+
+
 def test_a_draft_is_accepted_once() -> None:
     draft = ev.TaskSubmitted(Task("t1", messages=[Message.user("hello")]), "ada", session_id="s", draft=True)
     starts = [("t1", ev.TaskStartRequested("ada", external)) for external in (False, True)]

@@ -1,11 +1,15 @@
 """The conversation module: windows, reports, and changes with concurrent writers."""
 
 from collections.abc import Awaitable, Callable
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from protolink_grpc.errors import InvalidArgumentError, ModelError, SequenceConflictError
+from protolink_grpc.models.action import OmittedContext
 from protolink_grpc.models.conversation import HistoryCompactionRequest, LLMMessage
+from protolink_grpc.runtime.default_handler import _read_history
 from protolink_grpc.state import ConversationMemory, InMemoryStorage
 from protolink_grpc.state import conversation as module
 
@@ -354,3 +358,16 @@ async def test_a_conversation_that_other_writers_keep_changing_is_not_compacted(
         await memory.compact("s", RECENT)
     assert caught.value.metadata == {"session_id": "s"}
     assert len(await memory.history("s")) == 4 + 2 * module.ATTEMPTS
+
+
+async def test_a_recovered_inference_leaves_out_what_its_first_attempt_left_out(storage: Moving) -> None:
+    memory = ConversationMemory(lambda: storage, window=2)
+    await speak(memory, "one", "two", "three")
+    ids = [message.id for message in await memory.history("s", limit=6)]
+    limited = [OmittedContext("history", "s", "limit")]
+    # By the last message of the conversation in the first attempt: unknown, none because it was empty, and the last one.
+    for end, count, omitted in ((None, 2, limited), ("", 0, []), (ids[-1], 2, limited), (ids[-2], 1, limited)):
+        journal = SimpleNamespace(history_ends={} if end is None else {"p": end})
+        run: Any = SimpleNamespace(opened_conversation="s", journal=journal)
+        found: Any = await _read_history(memory, run, "p")
+        assert (len(found.messages), [*found.omitted]) == (count, omitted)

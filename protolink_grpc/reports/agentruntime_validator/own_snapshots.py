@@ -36,6 +36,9 @@ _FINAL: Final = frozenset(("completed", "failed", "timed_out", "cancelled", "los
 _IN_LOG: Final[dict[str, frozenset[str]]] = {
     # The events do not have the blockers in other sessions, nor the archiving of the session.
     TaskStatus.QUEUED: frozenset(("queued", "accepted")),
+    # The events have the answer's wait for a slot.
+    TaskStatus.WAITING_INPUT: frozenset(("waiting_input", "queued")),
+    TaskStatus.WAITING_PERMISSION: frozenset(("waiting_permission", "queued")),
     TaskStatus.RETRYING: frozenset(("retrying", "queued")),
     TaskStatus.BLOCKED: frozenset(("blocked", "accepted")),
     TaskStatus.PREPARING: frozenset(("preparing", "running")),
