@@ -280,7 +280,10 @@ async def test_a_store_that_drops_nothing_has_no_gaps_of_turns(tmp_path: Path) -
     try:
         found = await service.snapshots.session("ann", "s")
         thread = await service.snapshots.thread("ann", "s", "side")
-        assert {each.availability for each in (*found.gaps, *thread.gaps)} == {Availability.UNAVAILABLE}
+        gaps = {each.part: each.availability for each in (*found.gaps, *thread.gaps)}
+        # The agent may have routed model calls of turns that the snapshot does not read.
+        assert gaps.pop("routing") is Availability.UNKNOWN
+        assert set(gaps.values()) == {Availability.UNAVAILABLE}
     finally:
         await service.stop()
 
