@@ -103,7 +103,7 @@ def advance_webhook(
 
     Args:
         done: No notifications follow, although the task may continue.
-        failure: The notification that is passed was given up.
+        failure: The notification that is passed was given up. It is not stored if the row was replaced since `row` was read.
         is_complete: The accepted notification contains everything before it, so earlier failures are deleted.
 
     Returns:
@@ -113,6 +113,8 @@ def advance_webhook(
     existing = records.get(WEBHOOKS, *key)
     if existing is None or existing.worker != worker:
         return None
+    if existing.body != row.body:  # replaced meanwhile: the answer was that of the receiver before
+        failure, is_complete = None, False
     if failure is not None:
         records.put(WEBHOOK_FAILURES, failure)
     elif is_complete:

@@ -1013,10 +1013,20 @@ async def test_a_failure_ends_with_a_complete_notification_a_replacement_and_a_d
         lambda: opened.change(lambda records: delete_webhook(records, "agent", "task", "hook")),
     ]
     for end in ends:
-        await advance(opened, row, 1, failure=failure(1))
+        current = await hook_of(opened, "agent", "task", "hook")
+        assert current is not None
+        await advance(opened, current, 1, failure=failure(1))
         assert await failures(opened) == [failure(1)]
         await end()
         assert await failures(opened) == []
+
+
+async def test_a_failure_of_a_receiver_that_was_replaced_is_not_stored(opened: TaskStore) -> None:
+    await opened.append(addition("task", b"one", b"two"))
+    row = await put(opened, pushed(worker=opened.worker))
+    new = await put(opened, pushed(body=b"new"))
+    assert await advance(opened, row, 1, failure=failure(1)) == replace(new, cursor=1)
+    assert await failures(opened) == []
 
 
 async def test_who_is_not_its_worker_records_no_failure(opened: TaskStore) -> None:
