@@ -23,6 +23,11 @@ class ExponentialDelay:
         self._longest_s = longest_s
         self._chance = chance
 
+    @property
+    def has_begun(self) -> bool:
+        """Whether a delay was returned since the begin or the last reset."""
+        return self._next_s != self._first_s
+
     def reset(self) -> None:
         """Start again with the first delay, after progress."""
         self._next_s = self._first_s

@@ -5,10 +5,11 @@ checked against the lifecycle and written to the store. Only after the commit it
 observers, so that no reader sees an event which could still be lost.
 """
 
+import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 from protolink_grpc.errors import (
     ApprovalNotFoundError,
@@ -18,6 +19,7 @@ from protolink_grpc.errors import (
     MessageTooLargeError,
     ProtolinkError,
     SequenceConflictError,
+    StoreError,
     TaskNotFoundError,
 )
 from protolink_grpc.logs import get_logger
@@ -45,6 +47,7 @@ from protolink_grpc.models.events import (
 from protolink_grpc.models.fold import AFFECTING, TaskFold
 from protolink_grpc.models.lifecycle import INTERRUPTED, TERMINAL, TRANSITIONS, TaskState
 from protolink_grpc.models.task_control import LinkKind
+from protolink_grpc.net.exponential_delay import ExponentialDelay
 from protolink_grpc.runtime.append_lock import AppendLock
 from protolink_grpc.storage import links
 from protolink_grpc.storage.approvals import APPROVALS, approval_rows
@@ -55,6 +58,9 @@ from protolink_grpc.storage.session_rows import OpenTurn, owner_of
 from protolink_grpc.wire.events import EventEncoder, encode_envelope, replay
 
 log = get_logger(__name__)
+
+OUTAGE_DELAYS_S: Final = (0.1, 5.0)
+"""The first and the longest delay, in seconds, between two reads of a store that is unavailable."""
 
 
 Fact = Payload | RunEvent
@@ -225,22 +231,37 @@ class LiveTask:
         Raises:
             ApprovalNotFoundError: The approval was not requested, or the task ended first.
             LeaseLostError: Another process has taken the task from a run of this process.
-            StoreError: The store cannot be read.
+            StoreError: The log cannot be read, although the store works.
         """
-        fold = self.fold
+        fold, delay = self.fold, ExponentialDelay(*OUTAGE_DELAYS_S)
         while (answer := fold.decided.get(request_id)) is None:
             if request_id not in fold.asked:
                 raise ApprovalNotFoundError(f"no approval {request_id} waits for an answer", approval_id=request_id)
-            await self._store.wait(fold.task_id, fold.sequence)
-            await self.refresh()
+            await self._wait_change(delay)
         return answer
 
     async def wait_resumed(self) -> None:
-        """Wait until the log ends the pause of the task. Any process may append that. Raises as `refresh`."""
+        """Wait until the log ends the pause of the task. Any process may append that. Raises as `decision`."""
+        delay = ExponentialDelay(*OUTAGE_DELAYS_S)
+        while self.fold.is_pause_requested:
+            await self._wait_change(delay)
+
+    async def _wait_change(self, delay: ExponentialDelay) -> None:
+        """Wait until the log is longer, and read what was appended. May return early: after a delay if the store is unavailable.
+
+        Nothing is lost by a wait for the store, because a run that waits has recorded all its work.
+        """
         fold = self.fold
-        while fold.is_pause_requested:
+        try:
             await self._store.wait(fold.task_id, fold.sequence)
             await self.refresh()
+            delay.reset()
+        except StoreError as error:
+            if error.reason != StoreError.reason:
+                raise
+            if not delay.has_begun:
+                log.warning("task %s: its run continues to wait until the store works again: %s", fold.task_id, error)
+            await asyncio.sleep(delay.next_s())
 
     async def _catch_up(self) -> None:
         fold = self.fold

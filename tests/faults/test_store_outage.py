@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import logging
 import resource
 import shutil
 import sqlite3
@@ -318,6 +319,46 @@ async def furnish(agent: Clerk, http: httpx.AsyncClient, channel: grpc.aio.Chann
         desk.approval, desk.etag = approval.approval_id, approval.etag
         break
     return desk
+
+
+class Noticed(logging.Handler):
+    """Sets `event` at the first record with this text."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.event, self._text = asyncio.Event(), text
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if self._text in record.getMessage():
+            self.event.set()
+
+
+async def test_a_run_that_waits_for_an_approval_survives_an_outage(tmp_path: Path) -> None:
+    store, noticed = Breakable(tmp_path / "tasks.db"), Noticed("continues to wait until the store works again")
+    agent = Agent(
+        AgentCard(name="clerk", description="clerk", url="grpc://127.0.0.1:0"),
+        store=store,
+        policy=CapabilityPolicy({"money.spend": "ask"}),
+        approvals=Approvals(),
+    )
+
+    @agent.tool(capabilities=["money.spend"])
+    def pay() -> str:
+        return "paid"
+
+    log = logging.getLogger("protolink_grpc.runtime.log")
+    log.addHandler(noticed)
+    try:
+        async with agent, asyncio.timeout(PATIENCE_S):
+            client = AgentClient(url=agent.card.url)
+            task = await client.submit_task(None, Task.create_tool_call("pay", {}))
+            approval = await anext(client.watch_approvals())
+            with broken(store):
+                await noticed.event.wait()
+            await client.respond_approval(None, approval, True)
+            assert (await client.wait_task(task.id)).get_output() == "paid"
+    finally:
+        log.removeHandler(noticed)
 
 
 @pytest.mark.parametrize("edge", EDGES)
