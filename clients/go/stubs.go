@@ -135,7 +135,7 @@ func (s *resumedStream) RecvMsg(message any) error {
 	}
 }
 
-// resume makes the next attempt after one that failed. It returns why there is none.
+// resume makes the next attempt after one that failed. It returns an error if no further attempt is allowed.
 func (s *resumedStream) resume(err error) error {
 	if header, failed := s.Header(); failed == nil && len(header.Get(taskIDHeader)) > 0 {
 		s.isTask = true // an attempt that breaks before its headers does not have the id

@@ -119,7 +119,7 @@ class Submission:
         )
 
     def run_id_for(self, fold: TaskFold) -> str:
-        """Return the run id that the caller has chosen; empty if there is none or an earlier run of the task has it."""
+        """Return the run id that the caller has chosen; empty without a choice, or if an earlier run of the task has it."""
         context = self.context
         return context.run_id if context is not None and context.run_id not in fold.run_ids else ""
 
