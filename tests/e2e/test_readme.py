@@ -1,4 +1,4 @@
-"""Every snippet of the README runs, in the order in which a reader meets them."""
+"""Every snippet of the README runs, and the programs of other pages do that call its agents."""
 
 import ast
 import asyncio
@@ -123,9 +123,10 @@ def python(code: str, *flags: str) -> str:
     return done.stdout
 
 
-def snippet(words: str) -> str:
-    """The one Python block that contains these words."""
-    (found,) = (text for text in PYTHON if words in text)
+def snippet(words: str, page: str = "README.md") -> str:
+    """The one Python block of a page that contains these words."""
+    blocks = re.findall(r"^```python\n(.*?)^```", (ROOT / page).read_text(), re.DOTALL | re.MULTILINE)
+    (found,) = (text for text in blocks if words in text)
     return found
 
 
@@ -157,26 +158,13 @@ def test_the_shell_callers_work(ports: Ports) -> None:
         assert "3" in said or "ok" in said
 
 
-@pytest.mark.skipif(shutil.which("go") is None, reason="go is not installed")
-@pytest.mark.timeout(600)  # a first build compiles gRPC
-def test_the_caller_in_go_shows_the_events(ports: Ports, tmp_path: Path) -> None:
-    (program,) = (text for text in GO if "ask.go" in text)
-    script = tmp_path / "ask.go"
-    script.write_text(ports.own(program))
-    done = subprocess.run(["go", "run", script], cwd=ROOT / "clients/go", capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    lines = done.stdout.splitlines()
-    assert lines[0] == "1 task.submitted"
-    assert lines[-1] == f"{len(lines)} task.status"
-
-
 @pytest.mark.skipif(shutil.which("protoc-gen-go", path=plugin_path()) is None, reason="protoc-gen-go is not installed")
-@pytest.mark.timeout(600)  # as above
+@pytest.mark.timeout(600)  # a first build compiles gRPC
 def test_a_typed_call_in_go_prints_the_sum(ports: Ports, tmp_path: Path) -> None:
     (tmp_path / "calculator.py").write_text(snippet("calculator.py"))
     (block,) = (text for text in SHELL if "proto export" in text)
     export = block.splitlines()[0]
-    (arguments,) = re.findall(r"The same in Go, with `(.*)`:", (ROOT / "README.md").read_text())
+    (arguments,) = re.findall(r"The same in Go, with `(.*?)`", (ROOT / "README.md").read_text())
     calculator = "proto/acme/calculator/v1/calculator.proto"
     shell(f"{export}\nmkdir calculatorv1\nplgrpc gen --proto {calculator} {arguments}", tmp_path)
     (program,) = (text for text in GO if "sum.go" in text)
@@ -198,12 +186,12 @@ def test_plain_http_gets_the_card_and_the_sum(ports: Ports) -> None:
 
 def test_the_official_a2a_client_prints_the_sum(ports: Ports) -> None:
     # The numbers of its protobuf are doubles.
-    assert python(ports.own(snippet("from a2a.client")), "-W", "error") == "3.0\n"
+    assert python(ports.own(snippet("from a2a.client", "docs/a2a-parts.md")), "-W", "error") == "3.0\n"
 
 
 def test_a_client_of_protolink_prints_the_sum(ports: Ports) -> None:
     # Warnings are not errors here: that client leaves a socket open.
-    assert python(ports.own(snippet("from protolink.client"))) == "3\n"
+    assert python(ports.own(snippet("from protolink.client", "docs/protolink.md"))) == "3\n"
 
 
 @dataclass
