@@ -117,3 +117,8 @@ async def measure_load(server: Server, load: Callable[[], Awaitable[Sample]]) ->
     # A thread that was started during the load has spent all its time in it.
     sample.cpu_s = {name: spent - before.get(name, 0.0) for name, spent in after.items()}
     return sample
+
+
+async def measure_floor(server: Server, channel: grpc.aio.Channel) -> Sample:
+    """Measure calls of the gRPC floor for a moment: the current speed of the machine, by which bars are scaled."""
+    return await measure_load(server, lambda: closed_loop(unary(channel, "SendTask"), message("x" * 100), 16, 0.3))

@@ -13,7 +13,7 @@ from functools import partial
 
 import orjson
 
-from bench.load import Call, channel_to, closed_loop, measure_load, message, unary
+from bench.load import Call, channel_to, closed_loop, measure_floor, measure_load, message, unary
 from bench.plan import Plan, print_progress
 from bench.process import Server, servers
 from bench.rows import Row, Sample, row_of
@@ -185,19 +185,21 @@ async def _streams(plan: Plan) -> list[Row]:
     count = plan.amount(EVENTS)
     print_progress(f"protolink: streams of {count} events")
     rows = []
-    async with servers("a2a-log-memory") as (server,):
+    async with servers("floor", "a2a-log-memory") as (floor, server), channel_to(floor) as channel:
         lanes: dict[str, Callable[[Server, int], Awaitable[Sample]]] = {
             "protolink.http.stream": _http_stream,
             "protolink.websocket.stream": _socket_stream,
         }
         samples: dict[str, list[Sample]] = {case: [] for case in lanes}
+        calls: list[Sample] = []
         for _ in range(plan.rounds):
+            calls.append(await measure_floor(floor, channel))
             for case, load in lanes.items():
                 samples[case].append(await load(server, count))
     for case, mine in samples.items():
         row = row_of(case, "events", mine)
         row.in_flight = 1
-        rows.append(row.add_bar(f">= {BAR_EVENTS:,.0f} events/s", row.per_second, at_least=BAR_EVENTS))
+        rows.append(row.add_bar_per_second(BAR_EVENTS, mine, calls))
     return rows
 
 

@@ -97,6 +97,25 @@ class Row:
         self.note = f"{self.note}; {note}" if self.note else note
         return self.add_bar(f"<= {bar_us:g} us, scaled by the floor", scaled, at_most=bar_us)
 
+    def add_bar_per_second(self, least: float, samples: Sequence[Sample], floor: Sequence[Sample]) -> "Row":
+        """Compare the rate with a bar, scaled as by `add_bar_us`.
+
+        Args:
+            samples: The rounds of the row.
+            floor: Calls of the gRPC floor, in the same rounds.
+        """
+        micros = [its.cpu_us() for its in floor]
+        scaled = _median(
+            own.per_second * taken / DESIGN_FLOOR_US
+            for own, taken in zip(samples, micros, strict=True)
+            if taken is not None
+        )
+        if scaled is None:
+            return self
+        note = f"{scaled:,.0f}/s where the floor takes {DESIGN_FLOOR_US:.0f} us"
+        self.note = f"{self.note}; {note}" if self.note else note
+        return self.add_bar(f">= {least:,.0f}/s, scaled by the floor", scaled, at_least=least)
+
     def as_json(self) -> dict[str, Any]:
         values = {name: getattr(self, name) for name in self.__slots__}
         return {name: float(f"{value:.6g}") if isinstance(value, float) else value for name, value in values.items()}
