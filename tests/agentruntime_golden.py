@@ -149,6 +149,16 @@ def golden() -> list[Record]:
         *_benchmark(),
         event("acme.note", {"text": "a type of an implementation"}),
         event("session.updated", {"title": "Trip to Lyon", "archived": True}),
+        *_quiet_session(),
+    ]
+
+
+def _quiet_session() -> list[Record]:
+    """Return the events of another session, without turns."""
+    session = {"sessionId": QUIET_SNAPSHOT["sessionId"]}
+    return [
+        event("session.created", {"title": "Quiet"}, **session),
+        event("thread.started", {"title": ""}, threadId="main", **session),
     ]
 
 
@@ -395,4 +405,33 @@ SNAPSHOT: Record = {
         },
     ],
 }
-"""The snapshot of the session after the log."""
+"""The snapshot of the session `s` after the log."""
+
+
+QUIET_SNAPSHOT: Record = {
+    "schemaVersion": "lime-profile-0.4.0",
+    "runtimeId": "r",
+    "sessionId": "quiet",
+    "title": "Quiet",
+    "updatedAt": END,
+    "turnCount": 0,
+    "evidenceRefs": [],
+    "executionEnvironment": {"status": "unavailable"},
+    "sandboxState": {"status": "unavailable"},
+    "telemetrySummary": {"status": "not_applicable"},
+    "routingLimitSummary": {"status": "unavailable"},
+    "taskSummary": {"completed": 0},
+    "tasks": [],
+    "threads": [
+        {
+            "threadId": "main",
+            "status": "idle",
+            "turns": [],
+            "pendingRequests": [],
+            "queuedTurns": [],
+            "incidents": [],
+            "evidenceSummary": {},
+        },
+    ],
+}
+"""The snapshot of the session without turns: only there, parts are unavailable."""

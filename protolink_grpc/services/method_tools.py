@@ -22,7 +22,7 @@ from protolink_grpc.models.ended_task import ended_error
 from protolink_grpc.models.failure import RUN_LOST, Failure
 from protolink_grpc.models.fold import TaskFold
 from protolink_grpc.runtime.actions.action_context import ActionContext
-from protolink_grpc.runtime.actions.delegation import MAY_HAVE_BEGUN, reserve_share
+from protolink_grpc.runtime.actions.delegation import MAY_HAVE_BEGUN, recorded_usage, reserve_share
 from protolink_grpc.runtime.actions.gate import ActionResult
 from protolink_grpc.runtime.run import current_run
 from protolink_grpc.runtime.service import TaskService
@@ -83,7 +83,7 @@ class MethodTool:
         """
         request = self._read_request(action.arguments or {})
         share = await reserve_share(action_context)
-        used = BudgetUsage()
+        used: BudgetUsage | None = BudgetUsage()
         try:
             context = action_context.context
             submission = call_submission(
@@ -95,15 +95,15 @@ class MethodTool:
                 scopes=frozenset(context.scopes),
                 context=_child_context(context).copy(budget=share.budget),
             )
-            used = share.whole
+            used = None
             fold = await self._send(submission, action_context)
             is_lost = fold.failure is not None and fold.failure.reason == RUN_LOST
-            used = share.whole if is_lost else fold.usage or BudgetUsage()
-            return self._result(fold, used)
+            used = None if is_lost else fold.usage or BudgetUsage()
+            return self._result(fold, recorded_usage(used, share))
         except ProtolinkError as error:
             if not isinstance(error, MAY_HAVE_BEGUN):
                 used = BudgetUsage()
-            return ActionResult(None, used, error)
+            return ActionResult(None, recorded_usage(used, share), error)
         finally:
             share.settle(used)
 
@@ -142,7 +142,7 @@ class MethodTool:
         self._cancellations.add(cancellation)
         cancellation.add_done_callback(self._cancellations.discard)
 
-    def _result(self, fold: TaskFold, used: BudgetUsage) -> ActionResult:
+    def _result(self, fold: TaskFold, used: BudgetUsage | None) -> ActionResult:
         kind = self._method.response_type
         encoded = recorded_response(fold, kind)
         if encoded is None:

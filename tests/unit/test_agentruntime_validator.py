@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from agentruntime_golden import FAILURE, SNAPSHOT, Record, Turn, event, golden, numbered, text_of
+from agentruntime_golden import FAILURE, QUIET_SNAPSHOT, SNAPSHOT, Record, Turn, event, golden, numbered, text_of
 
 from protolink_grpc.errors import InvalidArgumentError
 from protolink_grpc.reports.agentruntime_validator import event_file
@@ -51,6 +51,12 @@ LEVELS = {each.id: each.level for each in RULES}
 
 def validated(log: list[Record], snapshot: Record | None = None, level: Level = Level.CORE) -> ValidationReport:
     return validate(io.BytesIO(text_of(log)), [] if snapshot is None else [read_snapshot(snapshot)], level)
+
+
+def validated_whole(level: Level = Level.CORE) -> ValidationReport:
+    """Validate the handwritten log with the snapshots of both of its sessions."""
+    snapshots = [read_snapshot(each) for each in (SNAPSHOT, QUIET_SNAPSHOT)]
+    return validate(io.BytesIO(text_of(golden())), snapshots, level)
 
 
 def failed(report: ValidationReport) -> list[str]:
@@ -435,10 +441,15 @@ def test_a_fault_is_found_by_its_rule_and_by_no_other(rule_id: str) -> None:
 
 
 def test_the_handwritten_log_passes_every_rule() -> None:
-    report = validated(golden(), SNAPSHOT, Level.LIME)
+    report = validated_whole(Level.LIME)
     assert [each.rule.id for each in report.results if each.status is not Status.PASSED] == sorted(HAS_WAIVED)
     assert report.is_valid
-    assert all(each.status is Status.PASSED for each in validated(golden(), SNAPSHOT).results)
+    assert all(each.status is Status.PASSED for each in validated_whole().results)
+
+
+def test_a_part_is_only_compared_with_the_log_if_the_snapshot_calls_it_unavailable() -> None:
+    assert result_of(validated(golden(), SNAPSHOT), "R011").status is Status.NOT_CHECKABLE
+    assert result_of(validated_whole(), "R011").checked == 3
 
 
 def test_the_rules_of_the_profile_are_not_judged_at_the_level_of_the_core() -> None:
@@ -540,7 +551,7 @@ def test_of_many_violations_only_the_first_ones_are_kept() -> None:
 
 
 def test_the_json_form_has_every_rule_and_what_is_not_judged() -> None:
-    document = json.loads(json.dumps(validated(golden(), SNAPSHOT).to_dict()))
+    document = json.loads(json.dumps(validated_whole().to_dict()))
     assert document["valid"] is True
     core = [each.id for each in RULES if each.level is Level.CORE]
     counts = {"passed": len(core), "failed": 0, "waived": 0, "not exercised": 0, "not checkable": 0}

@@ -229,11 +229,10 @@ def compare_vendor_ids(fold: SnapshotFold, snapshot: Snapshot) -> Iterator[str]:
 
 @RULES.rule("R011", "What the snapshot calls unavailable has no events.", "SPEC:154, SPEC:222")
 def compare_families(fold: SnapshotFold, snapshot: Snapshot) -> Iterator[str]:
-    gaps = dict(snapshot.gaps)
-    for part in sorted({*gaps, *snapshot.parts} & _FAMILIES.keys()):
+    for part in sorted(part for part, reason in snapshot.gaps if reason == "unavailable" and part in _FAMILIES):
         family = _FAMILIES[part]
-        is_wrong = gaps.get(part) == "unavailable" and family in fold.families
-        yield f"{part} is unavailable, and the log has events of {family}.*" if is_wrong else ""
+        has_events = family in fold.families
+        yield f"{part} is unavailable, and the log has events of {family}.*" if has_events else ""
 
 
 @RULES.rule("R116", "The execution environment is in the snapshot, or has a reason to be missing.", "EE:8")

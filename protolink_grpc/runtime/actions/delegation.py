@@ -253,7 +253,7 @@ class Actions(ToolActions):
 
         Args:
             result: Returns the result of the task when it has ended or waits, or an awaitable of it; or raises ProtolinkError.
-            known: The ids of the task at the agent that an earlier run has recorded.
+            known: The ids of the task at the agent that an earlier run has recorded. That run may have sent the task.
 
         Raises:
             BudgetExceededError: The budget has no share left.
@@ -261,18 +261,20 @@ class Actions(ToolActions):
         own = task.given_context()
         before = task.usage if task.id != action_context.task_id else None
         share = await reserve_share(action_context, own.budget if own is not None else None)
-        used = BudgetUsage() if known is None else share.whole
+        used: BudgetUsage | None = BudgetUsage() if known is None else None
         answer: Task | None = None
-        recorded = known
+        recorded, may_have_begun = known, known is not None
 
         async def note(link: PeerTaskLinked) -> None:
-            nonlocal used, recorded
+            nonlocal used, recorded, may_have_begun
+            is_assigned = used is None and bool(link.task_id)  # by the agent, which has accepted the task
+            may_have_begun = may_have_begun or is_assigned
             if link.task_id and link != recorded:
                 recorded = link
                 await action_context.emit(RunEvent(payload=link, action_id=action.action_id))
             await action_context.flush()
             action_context.token.raise_if_cancelled()
-            used = share.whole
+            used = None
 
         try:
             child = _child_task(task, own, action_context.context, share.budget)
@@ -282,13 +284,22 @@ class Actions(ToolActions):
             if not _is_lost(answer):
                 used = (answer.usage or BudgetUsage()).minus(before)
             value = result(answer)
-            return ActionResult(await value if inspect.isawaitable(value) else value, used)
+            value = await value if inspect.isawaitable(value) else value
+            return ActionResult(value, recorded_usage(used, share))
         except ProtolinkError as error:
-            if answer is None and not isinstance(error, MAY_HAVE_BEGUN):
+            if answer is None and not may_have_begun and not isinstance(error, MAY_HAVE_BEGUN):
                 used = BudgetUsage()
-            return ActionResult(None, used, error)
+            return ActionResult(None, recorded_usage(used, share), error)
         finally:
             share.settle(used)
+
+
+def recorded_usage(used: BudgetUsage | None, share: Reservation) -> BudgetUsage | None:
+    """Return the usage of delegated work for the log. If it is unknown, that is the whole share, or None without limits."""
+    if used is not None:
+        return used
+    whole = share.whole
+    return None if whole == BudgetUsage() else whole
 
 
 def _recorded_link(record: ActionRecord | None) -> PeerTaskLinked | None:

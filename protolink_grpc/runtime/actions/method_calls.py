@@ -18,7 +18,7 @@ from protolink_grpc.models.failure import Failure
 from protolink_grpc.net.trace_context import with_trace
 from protolink_grpc.net.tracing import current_trace
 from protolink_grpc.runtime.actions.action_context import ActionContext
-from protolink_grpc.runtime.actions.delegation import reserve_share
+from protolink_grpc.runtime.actions.delegation import recorded_usage, reserve_share
 from protolink_grpc.runtime.actions.gate import AGENT_CALL, DELEGATE, ActionResult, Gate, PreparedAction
 from protolink_grpc.runtime.journal import ActionRecord
 
@@ -123,7 +123,7 @@ async def _execute(
         BudgetExceededError: The budget has no share left.
     """
     share = await reserve_share(action_context)
-    used = BudgetUsage()
+    used: BudgetUsage | None = BudgetUsage()
     try:
         url: str = action.payload[URL]
         if not may_have_sent and (reached := await call.connect(url)) != url:
@@ -131,16 +131,16 @@ async def _execute(
             moved = ActionStarted(action.kind, action.name, {**action.payload, URL: url})
             await action_context.emit(RunEvent(payload=moved, action_id=action.action_id))
             await action_context.flush()
-        used = share.whole
+        used = None
         context = with_trace(action_context.context.child().copy(budget=share.budget), current_trace())
         answer = await call.send(url, action.action_id, context)
-        used = used if answer.usage is None else answer.usage
+        used = answer.usage
         if answer.link is not None:
             await action_context.emit(RunEvent(payload=answer.link, action_id=action.action_id))
         error = None if answer.error is None else _peer_error(answer.error, call.agent)
-        return ActionResult(answer.result, used, error)
+        return ActionResult(answer.result, recorded_usage(used, share), error)
     except ProtolinkError as error:
-        return ActionResult(None, used, error)
+        return ActionResult(None, recorded_usage(used, share), error)
     finally:
         share.settle(used)
 
