@@ -53,7 +53,7 @@ from protolink_grpc.models.push_config import PushConfig
 from protolink_grpc.models.task_target import TaskTarget
 from protolink_grpc.models.watch import StopAt
 from protolink_grpc.runtime.actions.approvals import Approvals
-from protolink_grpc.runtime.admission import Turn
+from protolink_grpc.runtime.admission import AcceptedTurn
 from protolink_grpc.runtime.service import TaskService
 from protolink_grpc.runtime.submission import Submission
 from protolink_grpc.runtime.watch import check_position
@@ -135,11 +135,11 @@ class Operations:
         caller: CallerInfo,
         owner: str,
         submission: Submission,
-        answered: Turn | None,
+        answered: AcceptedTurn | None,
         push: PushConfig | None,
         *,
         waits: bool,
-    ) -> Turn:
+    ) -> AcceptedTurn:
         """Begin the turn of a request and register its webhook. If the caller disconnects, both are done or neither is."""
         if push is None:
             return answered or await self._service.submit(submission, owner, waits=waits)
@@ -147,7 +147,7 @@ class Operations:
         if not push.id and submission.request_id and caller.version != V03:
             push = replace(push, id=submission.request_id)  # a repeated request sets the same webhook again
 
-        async def begin() -> Turn:
+        async def begin() -> AcceptedTurn:
             turn = answered or await self._service.submit(submission, owner, waits=waits)
             await self.push.add(caller, owner, turn.task_id, push, turn.after_sequence)
             return turn
@@ -158,7 +158,7 @@ class Operations:
         reply = reply_of(fold) if self.options.message_replies else None
         return reply or view_of(fold, may_answer, history=params.history_length)
 
-    async def _wait_settled(self, turn: Turn, owner: str) -> TaskFold:
+    async def _wait_settled(self, turn: AcceptedTurn, owner: str) -> TaskFold:
         """Return the task when its turn has ended or when it waits for an approval."""
         if self._approvals is None:
             return await self._service.settled(turn)
@@ -199,7 +199,9 @@ class Operations:
                 yield updates
         await self.push.flush(turn.task_id)
 
-    async def _stream_turn(self, turn: Turn, owner: str, params: SendParams) -> AsyncGenerator[list[Update], None]:
+    async def _stream_turn(
+        self, turn: AcceptedTurn, owner: str, params: SendParams
+    ) -> AsyncGenerator[list[Update], None]:
         may_answer, task_id = answer_check(self._approvals, owner), turn.task_id
         fold, after = TaskFold(task_id), turn.after_sequence
         if after:
@@ -240,7 +242,7 @@ class Operations:
             shown += updates.release_message()
         return shown
 
-    async def _has_ended(self, turn: Turn, owner: str, sequence: int) -> bool:
+    async def _has_ended(self, turn: AcceptedTurn, owner: str, sequence: int) -> bool:
         """Return whether the turn had ended at that position.
 
         The task's state does not tell: while a turn waits for a slot, the task is still settled by its previous turn.
@@ -269,7 +271,7 @@ class Operations:
 
     async def _read_submission(
         self, caller: CallerInfo, owner: str, params: SendParams
-    ) -> tuple[Submission, Turn | None]:
+    ) -> tuple[Submission, AcceptedTurn | None]:
         """Return the submission of a request, and the turn that it continues, or None if a turn has to begin.
 
         A turn is continued when the message answers an approval, or when the request repeats an earlier one.
@@ -326,7 +328,7 @@ class Operations:
 
     # -- approvals -------------------------------------------------------------------------------------------------------
 
-    async def _answer_approval(self, caller: CallerInfo, fold: TaskFold, message: Message, owner: str) -> Turn:
+    async def _answer_approval(self, caller: CallerInfo, fold: TaskFold, message: Message, owner: str) -> AcceptedTurn:
         """Answer the pending approval of a task with the decision in the message."""
         decision = find_decision(fold, message)
         if decision is None:

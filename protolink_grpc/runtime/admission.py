@@ -41,7 +41,7 @@ log = get_logger(__name__)
 
 
 @dataclass(slots=True)
-class Turn:
+class AcceptedTurn:
     """An accepted request: its task, the last sequence of the log before it, and its run if that is in this process."""
 
     task_id: str
@@ -61,11 +61,11 @@ class Admission:
         self._tasks = tasks
         self._host = host
         self._agent_name = tasks.agent_name
-        self._requests: dict[tuple[str, str], asyncio.Future[Turn]] = {}
+        self._requests: dict[tuple[str, str], asyncio.Future[AcceptedTurn]] = {}
         self._starting: set[asyncio.Task[None]] = set()
         tasks.on_released = self._start_released
 
-    async def accept(self, submission: Submission, principal: str, *, to_end: bool = False) -> Turn:
+    async def accept(self, submission: Submission, principal: str, *, to_end: bool = False) -> AcceptedTurn:
         """Accept a request as `submit` does. With `to_end`, return after the end of the run: one wait instead of two."""
         self._require_open()
         if not submission.request_id:
@@ -80,7 +80,7 @@ class Admission:
                     raise
                 # The first caller disconnected before the request was accepted; this call takes its place.
         # Repetitions that arrive while the first request is being accepted share its result. Later ones find it in the store.
-        first: asyncio.Future[Turn] = asyncio.get_running_loop().create_future()
+        first: asyncio.Future[AcceptedTurn] = asyncio.get_running_loop().create_future()
         self._requests[key] = first
         try:
             turn = await self._accept(submission, principal)
@@ -101,7 +101,7 @@ class Admission:
         if not self.is_open:
             raise UnavailableError(f"agent {self._agent_name} is not accepting tasks", agent=self._agent_name)
 
-    async def _accept(self, submission: Submission, principal: str, *, to_end: bool = False) -> Turn:
+    async def _accept(self, submission: Submission, principal: str, *, to_end: bool = False) -> AcceptedTurn:
         submission.check_target()
         if submission.target is TaskTarget.CONTINUE:
             return await self._continue(submission, principal)
@@ -188,7 +188,7 @@ class Admission:
             return True
         return bool(submission.task_id) and await self._tasks.store.head(submission.task_id) is not None
 
-    async def _continue(self, submission: Submission, principal: str) -> Turn:
+    async def _continue(self, submission: Submission, principal: str) -> AcceptedTurn:
         task_id, creates = submission.task_id, submission.target is TaskTarget.CREATE
         # A CREATE is refused in the same way whether the existing task belongs to this principal or to another.
         run = self._tasks.runs.get(task_id) if creates else self._tasks.visible_run(task_id, principal)
@@ -244,7 +244,7 @@ class Admission:
                 f"task {task_id} is being continued by another process", task_id=task_id, state=str(fold.state)
             ) from None
 
-    async def retry(self, submission: Submission, principal: str, reason: str = "") -> Turn:
+    async def retry(self, submission: Submission, principal: str, reason: str = "") -> AcceptedTurn:
         """Begin the work on an ended task again, with the input of its last turn. Of the submission, messages are not used.
 
         A request with an id is accepted once, as by `accept`.
@@ -303,18 +303,18 @@ class Admission:
             raise not_found_error(task_id)
         return live
 
-    async def _first_turn(self, submission: Submission, principal: str) -> Turn:
+    async def _first_turn(self, submission: Submission, principal: str) -> AcceptedTurn:
         """Return the turn that this request has already begun on the existing task, else raise TaskAlreadyExistsError."""
         if submission.request_id and (turn := await self.turn_of(submission.request_id, principal)) is not None:
             return turn
         raise already_exists_error(submission.task_id)
 
-    async def turn_of(self, request_id: str, principal: str) -> Turn | None:
+    async def turn_of(self, request_id: str, principal: str) -> AcceptedTurn | None:
         """Return the turn that began with a request, or None if the store has no such request. Raises StoreError."""
         record = await self._tasks.store.request(self._agent_name, principal, request_id)
         if record is None:
             return None
-        return Turn(record.task_id, record.after_sequence, self._tasks.runs.get(record.task_id))
+        return AcceptedTurn(record.task_id, record.after_sequence, self._tasks.runs.get(record.task_id))
 
     def _start_released(self, task_id: str) -> None:
         """Start the run of a released task. If this process cannot, another one finds the task as an orphan."""
@@ -392,14 +392,14 @@ class Admission:
         run.start()
         return run
 
-    async def _opened(self, run: Run, *, to_end: bool = False) -> Turn:
+    async def _opened(self, run: Run, *, to_end: bool = False) -> AcceptedTurn:
         after = run.live.fold.sequence
         if to_end:
             await run.wait_ended()
         record = await run.wait_accepted()
         if record is not None:
-            return Turn(record.task_id, record.after_sequence, self._tasks.runs.get(record.task_id))
-        return Turn(run.live.fold.task_id, after, run)
+            return AcceptedTurn(record.task_id, record.after_sequence, self._tasks.runs.get(record.task_id))
+        return AcceptedTurn(run.live.fold.task_id, after, run)
 
 
 def already_exists_error(task_id: str) -> TaskAlreadyExistsError:

@@ -29,7 +29,7 @@ from protolink_grpc.net.loop_watchdog import LoopWatchdog
 from protolink_grpc.net.tracing import caller_trace, waiting_runs
 from protolink_grpc.reports.run_saver import RunSaver
 from protolink_grpc.runtime.actions.approvals import Approvals, ApprovalService, CheckEdit
-from protolink_grpc.runtime.admission import Admission, Turn
+from protolink_grpc.runtime.admission import AcceptedTurn, Admission
 from protolink_grpc.runtime.controls import Controls
 from protolink_grpc.runtime.facts import canceled_status
 from protolink_grpc.runtime.limits import Limits
@@ -333,7 +333,7 @@ class TaskService:
         submission.waiting_runs, submission.trace = waiting_runs(), caller_trace()
         return await self.settled(await self._admission.accept(submission, principal, to_end=True))
 
-    async def settled(self, turn: Turn) -> TaskFold:
+    async def settled(self, turn: AcceptedTurn) -> TaskFold:
         """Wait for the end of a turn, in whatever process it runs."""
         run = turn.run
         if run is not None:
@@ -359,7 +359,7 @@ class TaskService:
         finally:
             self._watching.leave()
 
-    async def submit(self, submission: Submission, principal: str, *, waits: bool = False) -> Turn:
+    async def submit(self, submission: Submission, principal: str, *, waits: bool = False) -> AcceptedTurn:
         """Accept a request and return after it is committed to the log.
 
         Args:
@@ -381,13 +381,13 @@ class TaskService:
         submission.waiting_runs, submission.trace = waiting_runs() if waits else (), caller_trace()
         return await self._admission.accept(submission, principal)
 
-    async def turn_of(self, request_id: str, principal: str) -> Turn | None:
+    async def turn_of(self, request_id: str, principal: str) -> AcceptedTurn | None:
         """Return the turn that began with a request, or None if the store has no such request. Raises StoreError."""
         return await self._admission.turn_of(request_id, principal)
 
-    def turn_after(self, task_id: str, sequence: int) -> Turn:
+    def turn_after(self, task_id: str, sequence: int) -> AcceptedTurn:
         """Return the turn of a task that continues after a position of its log. The caller has checked the task's owner."""
-        return Turn(task_id, sequence, self._tasks.runs.get(task_id))
+        return AcceptedTurn(task_id, sequence, self._tasks.runs.get(task_id))
 
     def _retire(self, run: Run) -> None:
         error, fold = run.failure, run.live.fold
@@ -425,7 +425,7 @@ class TaskService:
             return run.live.fold
         return (await self._tasks.get(task_id, principal)).fold
 
-    async def get_after(self, turn: Turn, principal: str) -> TaskFold:
+    async def get_after(self, turn: AcceptedTurn, principal: str) -> TaskFold:
         """Return the task after the last event of a turn. Another caller may have continued it since.
 
         The log is not read again if the turn has ended the task in this process. Raises TaskNotFoundError as `get`.
@@ -480,7 +480,7 @@ class TaskService:
         if run.has_ended and run.live.fold.is_terminal:
             self._tasks.warm.keep(run.live)
 
-    async def _end_of(self, turn: Turn) -> int:
+    async def _end_of(self, turn: AcceptedTurn) -> int:
         """Return the sequence of the last event of the turn's task."""
         if turn.run is not None:
             return turn.run.live.fold.sequence
@@ -592,7 +592,7 @@ class TaskService:
 
     async def _canceled_elsewhere(self, live: LiveTask) -> TaskFold:
         """Wait until the process that runs the task has read the cancellation from the store and ended the task."""
-        turn = Turn(live.fold.task_id, live.fold.sequence)
+        turn = AcceptedTurn(live.fold.task_id, live.fold.sequence)
         try:
             async with asyncio.timeout(self.limits.cancel_wait_s):
                 return await self.settled(turn)

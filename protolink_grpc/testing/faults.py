@@ -18,10 +18,10 @@ from protolink_grpc.edges.grpc.call import Call, current_call
 from protolink_grpc.errors import TaskNotFoundError, UnavailableError
 from protolink_grpc.models.action import Approval, ApprovalDecision
 from protolink_grpc.models.fold import TaskFold
-from protolink_grpc.models.session import Turn as SessionTurn
+from protolink_grpc.models.session import Turn
 from protolink_grpc.models.watch import StopAt
 from protolink_grpc.runtime.actions.approvals import ApprovalService
-from protolink_grpc.runtime.admission import Turn
+from protolink_grpc.runtime.admission import AcceptedTurn
 from protolink_grpc.runtime.service import TaskService
 from protolink_grpc.runtime.sessions import SessionService
 from protolink_grpc.runtime.submission import Submission
@@ -139,7 +139,7 @@ class FaultyService:
         self._lose_answer(submission)
         return fold
 
-    async def submit(self, submission: Submission, principal: str, *, waits: bool = False) -> Turn:
+    async def submit(self, submission: Submission, principal: str, *, waits: bool = False) -> AcceptedTurn:
         """As TaskService. The response may be lost."""
         directive = self._count_call(submission)
         turn = await self._service.submit(submission, principal, waits=waits)
@@ -399,7 +399,7 @@ class FaultySessions:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._service, name)
 
-    async def submit(self, submission: Submission, principal: str, session_id: str, **options: Any) -> SessionTurn:
+    async def submit(self, submission: Submission, principal: str, session_id: str, **options: Any) -> Turn:
         """As SessionService. The response may be lost."""
         turn = await self._service.submit(submission, principal, session_id, **options)
         self._lose_answer(submission)

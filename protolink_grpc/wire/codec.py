@@ -5,7 +5,7 @@ from typing import Protocol
 from google.protobuf.message import Message
 
 
-class Codec(Protocol):
+class MessageCodec(Protocol):
     """An encoding of messages."""
 
     async def to_binary(self, data: bytes, kind: type[Message]) -> bytes:

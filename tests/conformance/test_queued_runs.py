@@ -12,7 +12,7 @@ from protolink_grpc.models.message import Message
 from protolink_grpc.models.task import Task
 from protolink_grpc.models.task_control import LinkKind, TaskLink, TaskStatus
 from protolink_grpc.models.task_target import TaskTarget
-from protolink_grpc.runtime.admission import Turn
+from protolink_grpc.runtime.admission import AcceptedTurn
 from protolink_grpc.runtime.limits import Limits
 from protolink_grpc.runtime.run import Run
 from protolink_grpc.runtime.service import TaskService
@@ -37,7 +37,7 @@ class Desk:
             await self.gate.wait()
         return task.require_input(Message.agent("what?")) if text == "ask" else task.complete("done")
 
-    async def submit(self, text: str, task_id: str = "") -> Turn:
+    async def submit(self, text: str, task_id: str = "") -> AcceptedTurn:
         target = TaskTarget.CONTINUE if task_id else TaskTarget.CREATE
         submission = Submission.of(Task.create(text))
         submission.task_id, submission.target = task_id, target
@@ -49,7 +49,7 @@ class Desk:
         while (await self.service.get(turn.task_id, "ann")).state is not TaskState.WORKING:
             await self.service.store.wait(turn.task_id, 1)
 
-    async def end(self, turn: Turn) -> None:
+    async def end(self, turn: AcceptedTurn) -> None:
         async with asyncio.timeout(PATIENCE_S):
             await self.service.settled(turn)
 

@@ -28,7 +28,7 @@ from protolink_grpc.errors import InvalidArgumentError
 from protolink_grpc.models.lifecycle import TaskState
 from protolink_grpc.models.push_config import PushConfig
 from protolink_grpc.models.task import Task
-from protolink_grpc.runtime.admission import Turn
+from protolink_grpc.runtime.admission import AcceptedTurn
 from protolink_grpc.runtime.run import Run
 from protolink_grpc.runtime.service import TaskService
 from protolink_grpc.runtime.submission import Submission
@@ -405,7 +405,7 @@ class Agent:
     service: TaskService
     webhooks: Webhooks
 
-    async def submit(self, steps: int, *configs: PushConfig) -> Turn:
+    async def submit(self, steps: int, *configs: PushConfig) -> AcceptedTurn:
         turn = await self.service.submit(Submission.of(Task.create(str(steps))), "ada")
         for config in configs:
             await self.webhooks.add("ada", replace(config, task_id=turn.task_id), turn.after_sequence, V1)

@@ -39,7 +39,7 @@ from protolink_grpc.models.clock import SystemClock
 from protolink_grpc.models.events import TaskStatusChanged
 from protolink_grpc.models.ids import new_task_id
 from protolink_grpc.models.task_target import TaskTarget
-from protolink_grpc.runtime.admission import Turn
+from protolink_grpc.runtime.admission import AcceptedTurn
 from protolink_grpc.runtime.log import LiveTask
 from protolink_grpc.runtime.run import Run
 from protolink_grpc.runtime.service import TaskService
@@ -481,7 +481,7 @@ async def test_what_a_run_ends_with_during_an_outage_is_recorded_after_it(ending
         await service.settled(turn)
     store.out = False
     async with asyncio.timeout(PATIENCE_S):
-        fold = await service.settled(Turn(turn.task_id, turn.after_sequence))
+        fold = await service.settled(AcceptedTurn(turn.task_id, turn.after_sequence))
     assert (
         fold.state
         is {

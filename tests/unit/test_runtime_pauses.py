@@ -20,7 +20,7 @@ from protolink_grpc.models.events import TaskPaused, TaskPauseRequested, TaskPro
 from protolink_grpc.models.fold import TaskFold
 from protolink_grpc.models.task_control import TaskStatus
 from protolink_grpc.models.task_status import status_of
-from protolink_grpc.runtime.admission import Turn
+from protolink_grpc.runtime.admission import AcceptedTurn
 from protolink_grpc.runtime.limits import Limits
 from protolink_grpc.runtime.run import Run
 from protolink_grpc.runtime.service import TaskService
@@ -72,7 +72,7 @@ async def resume(service: TaskService, task_id: str, principal: str) -> TaskFold
     return await service.get(task_id, principal)
 
 
-async def begin(service: TaskService, text: str = "go") -> Turn:
+async def begin(service: TaskService, text: str = "go") -> AcceptedTurn:
     return await service.submit(Submission.of(Task.create(text)), "ann")
 
 
@@ -93,7 +93,7 @@ async def until(service: TaskService, task_id: str, kind: type, after: int = 0) 
     raise AssertionError(f"the task ended without a {kind.__name__}")
 
 
-async def end_of(service: TaskService, turn: Turn) -> TaskFold:
+async def end_of(service: TaskService, turn: AcceptedTurn) -> TaskFold:
     async with asyncio.timeout(WAIT_S):
         return await service.settled(turn)
 
@@ -200,7 +200,7 @@ async def test_a_stop_leaves_a_paused_run_to_the_next_start_which_does_not_call_
         assert status_of(await second.get(turn.task_id, "ann")) is TaskStatus.PAUSED
         assert desk.calls == calls
         await resume(second, turn.task_id, "ann")
-        ended = await end_of(second, Turn(turn.task_id, turn.after_sequence))
+        ended = await end_of(second, AcceptedTurn(turn.task_id, turn.after_sequence))
         assert ended.state is TaskState.COMPLETED
         assert desk.calls == calls + 1
         found = await kinds(second, turn.task_id)

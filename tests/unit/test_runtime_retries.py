@@ -23,7 +23,7 @@ from protolink_grpc.models.task_control import TaskStatus
 from protolink_grpc.models.task_status import status_of
 from protolink_grpc.models.watch import StopAt
 from protolink_grpc.reports.builder import ReportBuilder
-from protolink_grpc.runtime.admission import Turn
+from protolink_grpc.runtime.admission import AcceptedTurn
 from protolink_grpc.runtime.limits import Limits
 from protolink_grpc.runtime.run import Run
 from protolink_grpc.runtime.service import TaskService
@@ -188,7 +188,7 @@ async def test_a_retry_that_waits_for_a_slot_is_retrying(service: TaskService, d
     assert (fold.state, status_of(fold)) == (TaskState.SUBMITTED, TaskStatus.RETRYING)
     desk.may_end.set()
     await service.settled(turn)
-    assert (await service.settled(Turn(task_id, fold.turn_sequence))).state is TaskState.COMPLETED
+    assert (await service.settled(AcceptedTurn(task_id, fold.turn_sequence))).state is TaskState.COMPLETED
 
 
 async def test_a_watch_that_began_before_the_retry_ends_with_the_first_end(service: TaskService, desk: Desk) -> None:
@@ -247,7 +247,7 @@ async def test_a_retry_that_was_accepted_is_begun_by_the_next_process(tmp_path: 
     second = TaskService("agent", SQLiteStore(tmp_path / "tasks.db"), desk.handle, limits=Limits(max_concurrency=1))
     await second.start()
     try:
-        after = await second.settled(Turn(task_id, fold.sequence))
+        after = await second.settled(AcceptedTurn(task_id, fold.sequence))
         assert (after.state, after.attempt) == (TaskState.COMPLETED, 2)
         assert desk.given[-1][0] == 1
     finally:

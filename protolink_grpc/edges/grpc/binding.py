@@ -29,7 +29,7 @@ from protolink_grpc.edges.grpc.call import Call, Context, set_current_call
 from protolink_grpc.edges.grpc.interceptors import Interceptor
 from protolink_grpc.edges.grpc.interceptors.status import ToStatus, abort_with_error
 from protolink_grpc.wire.bounds import RequestBounds, RequestReader, run_in_thread
-from protolink_grpc.wire.codec import Codec
+from protolink_grpc.wire.codec import MessageCodec
 from protolink_grpc.wire.status import to_status
 
 Behavior = Callable[[Any, Any], Any]
@@ -103,7 +103,7 @@ class Procedure:
         headers: Mapping[str, str],
         *,
         authenticated: bool,
-        codec: Codec,
+        codec: MessageCodec,
         response_headers: MutableMapping[str, str],
     ) -> AsyncGenerator[bytes, None]:
         """Yield the encoded responses to an encoded request of `principal`. Each call needs its own asyncio task.
@@ -126,11 +126,11 @@ class Procedure:
             async for response in await stack.enter_async_context(aclosing(self._behavior(request, None))):
                 yield await codec.encode(response, self.response_type)
 
-    async def _read(self, data: bytes, codec: Codec) -> Message:
+    async def _read(self, data: bytes, codec: MessageCodec) -> Message:
         message: Message = await self._receive(await codec.to_binary(data, self.request_type))
         return message
 
-    async def _read_stream(self, messages: Iterable[bytes], codec: Codec) -> AsyncIterator[Message]:
+    async def _read_stream(self, messages: Iterable[bytes], codec: MessageCodec) -> AsyncIterator[Message]:
         for data in messages:
             yield await self._read(data, codec)
 

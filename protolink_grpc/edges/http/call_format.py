@@ -10,7 +10,7 @@ from starlette.responses import Response
 
 from protolink_grpc.errors import DeadlineExceededError, InvalidArgumentError, UnimplementedError
 from protolink_grpc.net.grpc_web import COMPRESSED, HEAD_BYTES
-from protolink_grpc.wire.codec import Codec
+from protolink_grpc.wire.codec import MessageCodec
 
 T = TypeVar("T")
 
@@ -49,7 +49,7 @@ class CallFormat(ABC):
         codec: The encoding of the messages.
     """
 
-    def __init__(self, media_types: tuple[str, ...], codec: Codec) -> None:
+    def __init__(self, media_types: tuple[str, ...], codec: MessageCodec) -> None:
         self.media_types = media_types
         self.codec = codec
 

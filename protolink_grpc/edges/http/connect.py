@@ -18,7 +18,7 @@ from protolink_grpc.edges.http.json_body import JSON, read_json, write_json
 from protolink_grpc.errors import InvalidArgumentError, UnimplementedError
 from protolink_grpc.net.grpc_web import COMPRESSED, HEAD_BYTES, frame
 from protolink_grpc.wire.bounds import SMALL_BYTES, converted, run_in_thread
-from protolink_grpc.wire.codec import BinaryCodec, Codec
+from protolink_grpc.wire.codec import BinaryCodec, MessageCodec
 from protolink_grpc.wire.proto_json import message_from_json, message_to_json
 from protolink_grpc.wire.status import requested_pause_s
 
@@ -56,7 +56,7 @@ def connect_formats(max_complexity: int) -> tuple[list[CallFormat], list[CallFor
     Args:
         max_complexity: JSON above it is refused before it is parsed, see `Bounds`.
     """
-    codecs: dict[str, Codec] = {"json": JsonCodec(max_complexity), "proto": BinaryCodec()}
+    codecs: dict[str, MessageCodec] = {"json": JsonCodec(max_complexity), "proto": BinaryCodec()}
     return (
         [ConnectUnary((f"application/{name}",), codec) for name, codec in codecs.items()],
         [ConnectStream((f"application/connect+{name}",), codec) for name, codec in codecs.items()],

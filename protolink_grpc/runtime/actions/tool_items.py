@@ -17,7 +17,7 @@ from protolink_grpc.models.payload import Payload, copied
 from protolink_grpc.models.tool_items import ITEMS_KIND, item_part, items_of
 from protolink_grpc.models.watch import StopAt
 from protolink_grpc.runtime.actions.action_context import ActionContext, check_runtime
-from protolink_grpc.runtime.admission import Turn
+from protolink_grpc.runtime.admission import AcceptedTurn
 from protolink_grpc.runtime.service import TaskService
 from protolink_grpc.runtime.submission import content_size
 from protolink_grpc.wire.events import unframe
@@ -107,7 +107,7 @@ class ToolItems:
         return ToolFailedError(f"Tool '{self._tool}' {what}", tool=self._tool)
 
 
-async def read_items(service: TaskService, turn: Turn, principal: str) -> AsyncGenerator[list[Any], None]:
+async def read_items(service: TaskService, turn: AcceptedTurn, principal: str) -> AsyncGenerator[list[Any], None]:
     """Yield the items of the tool call of a turn in batches, from the first one, each after its commit, until the turn ends.
 
     The tool does not wait for this reader. Raises as `TaskService.watch`.

@@ -17,7 +17,7 @@ from protolink_grpc.models.context import RunContext
 from protolink_grpc.models.conversation import HistoryCompactionRequest
 from protolink_grpc.models.state import StateOperationRequest, StateOperationResult
 from protolink_grpc.models.task import Task
-from protolink_grpc.runtime.admission import Turn
+from protolink_grpc.runtime.admission import AcceptedTurn
 from protolink_grpc.runtime.service import TaskService
 from protolink_grpc.runtime.submission import Submission
 from protolink_grpc.state.control import StateControl, require_state
@@ -135,7 +135,7 @@ class AgentVerbs:
         principal = call.principal.name
         events = StreamEvents()
         submission = await self._submission(call)
-        turn: Turn | None = None
+        turn: AcceptedTurn | None = None
         async with aclosing(self._service.stream(submission, principal, deltas=self._deltas)) as batches:
             async for frames in batches:
                 shown = [each for frame in frames for each in events.of(_event_of(frame))]
