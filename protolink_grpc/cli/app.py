@@ -25,10 +25,12 @@ from protolink_grpc.cli.run_commands import run_app
 from protolink_grpc.cli.session_app import session_app
 from protolink_grpc.cli.settings import (
     DebugOption,
+    JsonOption,
     Output,
     OutputOption,
     RegistryOption,
     Settings,
+    is_json,
     parse_pairs,
     with_settings,
 )
@@ -130,12 +132,12 @@ def card() -> None:
 
 
 @app.command()
-def version(output_format: OutputOption = Output.TEXT) -> None:
+def version(output_format: OutputOption = Output.TEXT, as_json: JsonOption = False) -> None:
     """Show the versions of package and protocol."""
     from protolink_grpc import __version__
     from protolink_grpc.models.card import PROTOCOL_VERSION
 
-    if output_format is Output.JSON:
+    if is_json(output_format, as_json):
         output.document({"version": __version__, "protocol_version": PROTOCOL_VERSION})
     else:
         output.field("Version", __version__)
@@ -368,15 +370,24 @@ def serve(
     tls_ca: TLSCaOption = "",
     require_client_cert: ClientCertOption = False,
     output_format: OutputOption = Output.TEXT,
+    as_json: JsonOption = False,
     debug: DebugOption = False,
 ) -> None:
     """Run an agent until SIGTERM or SIGINT."""
     from protolink_grpc.cli import serve_command
 
     _log_to_stderr(debug)
-    as_json = output_format is Output.JSON
     serving = serve_command.Serving(
-        url, registry, store, tls_cert, tls_key, tls_ca, require_client_cert, json=as_json, listen=listen, http=http
+        url,
+        registry,
+        store,
+        tls_cert,
+        tls_key,
+        tls_ca,
+        require_client_cert,
+        json=is_json(output_format, as_json),
+        listen=listen,
+        http=http,
     )
     serve_command.serve(target, serving)
 
@@ -413,15 +424,15 @@ def run_registry(
     tls_ca: TLSCaOption = "",
     require_client_cert: ClientCertOption = False,
     output_format: OutputOption = Output.TEXT,
+    as_json: JsonOption = False,
     debug: DebugOption = False,
 ) -> None:
     """Run a registry until SIGTERM or SIGINT."""
     from protolink_grpc.cli import serve_command
 
     _log_to_stderr(debug)
-    as_json = output_format is Output.JSON
     serving = serve_command.Serving(
-        url, "", path, tls_cert, tls_key, tls_ca, require_client_cert, json=as_json, http=http
+        url, "", path, tls_cert, tls_key, tls_ca, require_client_cert, json=is_json(output_format, as_json), http=http
     )
     serve_command.serve_registry(serving)
 

@@ -33,8 +33,9 @@ def list_approvals(  # noqa: PLR0917 -- one per option
         found = [approval.to_dict() for approval in page.approvals]
         output.document({"approvals": found, "next_page_token": page.next_page_token})
         return
-    heads = ("APPROVAL", "STATE", "ACTION", "TASK", "REQUESTED", "EXPIRES", "REASON")
-    output.columns(heads, [_row(approval) for approval in page.approvals])
+    output.columns_with_values(
+        ("APPROVAL", "STATE", "REQUESTED", "EXPIRES", "ACTION"), [_row(approval) for approval in page.approvals]
+    )
     if page.next_page_token:
         output.note("hint", f"there are more; the next page: --page-token {page.next_page_token}")
     elif any(each.state is ApprovalState.PENDING for each in page.approvals):
@@ -46,11 +47,10 @@ def _row(approval: Approval) -> tuple[str, ...]:
     return (
         request.request_id,
         str(approval.state),
-        f"{request.action.kind} {request.action.name}",
-        request.task_id,
         time_ago(request.created_at),
         _expiry(approval),
-        request.policy_decision.reason,
+        # The name comes first, because the last column may be shortened.
+        f"{request.action.name} ({request.action.kind})",
     )
 
 

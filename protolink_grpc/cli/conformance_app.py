@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from protolink_grpc.cli.settings import JsonOption, Settings, with_settings
+from protolink_grpc.cli.settings import Settings, with_settings
 
 conformance_app = typer.Typer(help="Test clients in any language, and event logs.", rich_markup_mode=None)
 
@@ -87,7 +87,6 @@ def conformance_agentruntime(
     level: Annotated[
         Level, typer.Option("--level", help="The rules of the contract's core, or those of its profile Lime, too.")
     ] = Level.CORE,
-    as_json: JsonOption = False,
 ) -> None:
     """Validate an Agent Runtime event log.
 
@@ -96,4 +95,4 @@ def conformance_agentruntime(
     """
     from protolink_grpc.cli import agentruntime_validation
 
-    raise typer.Exit(agentruntime_validation.validate_file(settings.with_json(as_json), file, snapshots or (), level))
+    raise typer.Exit(agentruntime_validation.validate_file(settings, file, snapshots or (), level))

@@ -20,11 +20,24 @@ from protolink_grpc.models.task import Task
 SHORT_CHARS = 100
 """Maximum length of a value in an event's line."""
 
+SESSION_CHARS = 12
+"""Maximum length of the id of a session in a table of tasks."""
+
 
 def event_line(event: RunEvent) -> str:
     """Format an event: `#5 12:03:11 hotel action.completed book_hotel {"id":7}`, with the time in the local time zone."""
     head = f"#{event.sequence} {clock(event.timestamp)} {event.agent_name or '-'} {event.type}"
     return one_line(f"{head} {event_detail(event)}", 200)
+
+
+def short_id(text: str, limit: int) -> str:
+    """Shorten an id to its end, in which generated ids differ. `limit` is at least 9 characters."""
+    return text if len(text) <= limit else f"…{text[-8:]}"
+
+
+def session_cell(task_id: str, session_id: str) -> str:
+    """Return the session of a task for a table; empty if the task has no session, because its id is then that of the task."""
+    return "" if session_id == task_id else short_id(session_id, SESSION_CHARS)
 
 
 def clock(timestamp: str) -> str:

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from protolink_grpc.cli.settings import DebugOption, Output, OutputOption
+from protolink_grpc.cli.settings import DebugOption, JsonOption, Output, OutputOption, is_json
 
 
 class Lang(StrEnum):
@@ -45,6 +45,7 @@ def gen(
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite existing files that differ.")] = False,
     output_format: OutputOption = Output.TEXT,
+    as_json: JsonOption = False,
     debug: DebugOption = False,
 ) -> None:
     """Generate client stubs for a language.
@@ -54,4 +55,4 @@ def gen(
     """
     from protolink_grpc.cli.gen_command import write_stubs
 
-    write_stubs(lang, out, proto or (), include or (), force=force, as_json=output_format is Output.JSON)
+    write_stubs(lang, out, proto or (), include or (), force=force, as_json=is_json(output_format, as_json))

@@ -6,10 +6,16 @@ Text from peers is untrusted: control characters are printed as escapes.
 import json
 import sys
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 from protolink_grpc.cli.failure import CommandError, ReaderGoneError
 from protolink_grpc.logs import escape
+
+WIDTH: Final = 80
+"""The width of a terminal, in characters. Output is the same in a pipe."""
+
+LAST_COLUMN_CHARS: Final = 8
+"""The last column of a table is not shortened further, even if the others leave less room."""
 
 STYLES = {
     "completed": "green",
@@ -106,11 +112,25 @@ def block(label: str, content: str) -> None:
 
 
 def columns(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Print a table without borders. Cells are never shortened, whatever the width of the terminal."""
+    """Print a table without borders.
+
+    The last column is shortened so that lines have at most `WIDTH` characters, if the others leave room. The other columns, for
+    instance ids, are never shortened.
+    """
     table = [list(heads), *([one_line(cell, 200) for cell in row] for row in rows)]
+    taken = sum(max(len(row[index]) for row in table) + 2 for index in range(len(heads) - 1))
+    room = max(WIDTH - taken, LAST_COLUMN_CHARS, len(heads[-1]))
+    for row in table:
+        row[-1] = one_line(row[-1], room)
     widths = [max(len(row[index]) for row in table) for index in range(len(heads))]
     for row in table:
         line("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+
+
+def columns_with_values(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Print a table without the columns that have no value. An empty table has all."""
+    shown = [index for index in range(len(heads)) if not rows or any(row[index] for row in rows)]
+    columns([heads[index] for index in shown], [[row[index] for index in shown] for row in rows])
 
 
 def note(kind: str, text: str) -> None:

@@ -7,7 +7,7 @@ import typer
 
 from protolink_grpc.cli import output
 from protolink_grpc.cli.failure import CommandError, usage_error
-from protolink_grpc.cli.settings import DebugOption, Output
+from protolink_grpc.cli.settings import DebugOption, JsonOption, Output, is_json
 
 proto_app = typer.Typer(help="Export the tools of an agent as a protobuf service.", rich_markup_mode=None)
 
@@ -40,6 +40,7 @@ def export(
     output_format: Annotated[
         Output, typer.Option("--output", help="Output format; json is one document.")
     ] = Output.TEXT,
+    as_json: JsonOption = False,
     debug: DebugOption = False,
 ) -> None:
     """Write the .proto file of an agent's tools.
@@ -72,7 +73,8 @@ def export(
     breaks = [each for each in made.changes if each.breaking]
     old = path.read_text(encoding="utf-8") if committed is not None else ""
     differs = old != made.text
-    if output_format is Output.JSON:
+    wants_json = is_json(output_format, as_json)
+    if wants_json:
         output.document(
             {"path": str(path), "changed": differs, "changes": [_change_json(each) for each in made.changes]}
         )
@@ -90,11 +92,10 @@ def export(
             raise CommandError(
                 f"{path} does not match the tools of the agent", hint="run this command without --check", code="DRIFT"
             )
-        output.field("Unchanged", str(path))
-        return
-    if differs:
+    elif differs:
         _write(path, made.text)
-    output.field("Wrote" if differs else "Unchanged", str(path))
+    if not wants_json:
+        output.field("Wrote" if differs else "Unchanged", str(path))
 
 
 def _pairs(options: Any) -> dict[str, str]:

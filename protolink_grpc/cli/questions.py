@@ -17,9 +17,6 @@ from protolink_grpc.models.json_value import to_json
 from protolink_grpc.models.references import References
 from protolink_grpc.models.watch import StopAt
 
-WIDTH = 80
-"""Default number of columns of a terminal."""
-
 LOOK_AFTER_S = 1.0
 """Delay before a command looks for pending approvals, in seconds; most tasks have ended by then."""
 
@@ -80,7 +77,7 @@ def show_question(settings: Settings, agent: str, required: ApprovalRequired) ->
     Text from the agent is on lines of its own, so that it cannot imitate a hint.
     """
     request, action = required.request, required.request.action
-    output.note("note", f"task {request.task_id} waits for an approval of {output.one_line(action.name, WIDTH)}")
+    output.note("note", f"task {request.task_id} waits for an approval of {output.one_line(action.name, output.WIDTH)}")
     fields = [
         ("action", f"{action.kind} {action.name}"),
         ("description", action.description),
@@ -105,11 +102,11 @@ def note_task_continues(settings: Settings, agent: str, task_id: str) -> None:
 
 
 def wrap_command(command: str) -> str:
-    """Wrap a command to lines of at most `WIDTH` columns, if its words allow that, so that it can be pasted into a shell."""
+    """Wrap a command to lines of at most `output.WIDTH` columns, if its words allow that, so that it can be pasted into a shell."""
     lines: list[str] = []
     here = ""
     for word in map(shlex.quote, shlex.split(command)):
-        if here and len(here) + len(word) + 3 > WIDTH:  # a blank, and ` \` at the end
+        if here and len(here) + len(word) + 3 > output.WIDTH:  # a blank, and ` \` at the end
             lines.append(here)
             here = " " * 2
         here += word if not here.strip() else f" {word}"

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from protolink_grpc.cli.settings import JsonOption, Settings, with_settings
+from protolink_grpc.cli.settings import Settings, with_settings
 
 run_app = typer.Typer(help="List, report, replay, trace and compare runs.", rich_markup_mode=None)
 
@@ -29,7 +29,6 @@ def run_list(
     store: StoreOption = "",
     session: Annotated[str, typer.Option("--session", metavar="ID", help="Only runs of this session.")] = "",
     limit: Annotated[int, typer.Option("--limit", min=1, max=1000, help="Maximum number of runs to show.")] = 50,
-    as_json: JsonOption = False,
 ) -> None:
     """List the latest run of each task.
 
@@ -37,7 +36,7 @@ def run_list(
     """
     from protolink_grpc.cli import runs
 
-    runs.list_runs(settings.with_json(as_json), agent, store, session, limit)
+    runs.list_runs(settings, agent, store, session, limit)
 
 
 @run_app.command("report")
@@ -50,7 +49,6 @@ def run_report(
     store: StoreOption = "",
     run_id: RunOption = "",
     out: Annotated[str, typer.Option("--out", metavar="FILE", help="File to write the report to, as JSON.")] = "",
-    as_json: JsonOption = False,
 ) -> None:
     """Show the report of a run.
 
@@ -58,7 +56,7 @@ def run_report(
     """
     from protolink_grpc.cli import runs
 
-    runs.report(settings.with_json(as_json), runs.Source.of(first, second, store, "report"), run_id, out)
+    runs.report(settings, runs.Source.of(first, second, store, "report"), run_id, out)
 
 
 @run_app.command("replay")
@@ -76,7 +74,6 @@ def run_replay(
     *,
     store: StoreOption = "",
     run_id: ReplayedRunOption = "",
-    as_json: JsonOption = False,
 ) -> None:
     """Show the events of a run as a timeline.
 
@@ -84,7 +81,7 @@ def run_replay(
     """
     from protolink_grpc.cli import runs
 
-    runs.replay(settings.with_json(as_json), runs.Source.of(first, second, store, "replay"), run_id)
+    runs.replay(settings, runs.Source.of(first, second, store, "replay"), run_id)
 
 
 @run_app.command("trace")
@@ -102,7 +99,6 @@ def run_trace(
     *,
     store: StoreOption = "",
     run_id: ReplayedRunOption = "",
-    as_json: JsonOption = False,
 ) -> None:
     """Show where the time of a run went.
 
@@ -111,7 +107,7 @@ def run_trace(
     """
     from protolink_grpc.cli import runs
 
-    runs.trace(settings.with_json(as_json), runs.Source.of(first, second, store, "trace"), run_id)
+    runs.trace(settings, runs.Source.of(first, second, store, "trace"), run_id)
 
 
 @run_app.command("diff")
@@ -129,7 +125,6 @@ def run_diff(
         list[str] | None,
         typer.Option("--ignore", metavar="SECTION", help="Section to leave out, such as model-text; repeatable."),
     ] = None,
-    as_json: JsonOption = False,
 ) -> None:
     """Show where two runs part, and what differs.
 
@@ -139,4 +134,4 @@ def run_diff(
     """
     from protolink_grpc.cli import run_diff as command
 
-    raise typer.Exit(command.diff(settings.with_json(as_json), (first, second), store, agent, ignore or ()))
+    raise typer.Exit(command.diff(settings, (first, second), store, agent, ignore or ()))

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from protolink_grpc.cli import output
 from protolink_grpc.cli.failure import CommandError, ExitCode, usage_error
+from protolink_grpc.cli.output import WIDTH
 from protolink_grpc.cli.runs import Source, read_report
 from protolink_grpc.cli.settings import Settings
 from protolink_grpc.cli.timeline import event_summary
@@ -13,8 +14,6 @@ from protolink_grpc.models.events import RunEvent
 from protolink_grpc.models.report import RunReport
 from protolink_grpc.models.report_diff import FirstDifference, RunReportDiff
 from protolink_grpc.reports import diff_run_reports
-
-WIDTH = 80
 
 MAX_PER_SECTION = 10
 """Number of differences that are shown for each section; `--json` has all."""

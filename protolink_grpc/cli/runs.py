@@ -9,6 +9,7 @@ from typing import Any, cast
 
 from protolink_grpc.cli import output
 from protolink_grpc.cli.connect import QUICK_S, agent_client, run, url_of
+from protolink_grpc.cli.describe import session_cell, time_ago
 from protolink_grpc.cli.failure import CommandError, command_error, usage_error
 from protolink_grpc.cli.settings import Settings
 from protolink_grpc.cli.timeline import budget_lines, report_fields, report_tables, timeline
@@ -57,10 +58,20 @@ def list_runs(settings: Settings, agent: str, store: str, session: str, limit: i
     if settings.json:
         output.document({"runs": rows})
         return
-    names = ("run_id", "task_id", "state", "updated_at", "session_id", "agent_name", "principal")
-    shown = [name for name in names if any(row.get(name) for row in rows)] or list(names[:4])
-    heads = [name.removesuffix("_id").removesuffix("_at").removesuffix("_name").upper() for name in shown]
-    output.columns(heads, [[str(row.get(name) or "") for name in shown] for row in rows])
+    heads = ("TASK", "STATE", "UPDATED", "SESSION", *(("AGENT", "PRINCIPAL") if store else ()))
+    output.columns_with_values(heads, [_list_row(each)[: len(heads)] for each in rows])
+
+
+def _list_row(run_of_task: dict[str, Any]) -> list[str]:
+    task_id = run_of_task["task_id"]
+    return [
+        task_id,
+        run_of_task["state"],
+        time_ago(run_of_task["updated_at"]),
+        session_cell(task_id, run_of_task["session_id"] or ""),
+        run_of_task["agent_name"],
+        run_of_task.get("principal", ""),
+    ]
 
 
 def _list_stored(store: str, session: str, limit: int) -> list[dict[str, Any]]:

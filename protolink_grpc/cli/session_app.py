@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from protolink_grpc.cli.failure import usage_error
-from protolink_grpc.cli.settings import JsonOption, Settings, with_settings
+from protolink_grpc.cli.settings import Settings, with_settings
 
 session_app = typer.Typer(help="Show and control conversations.", rich_markup_mode=None)
 
@@ -35,14 +35,11 @@ def session_list(
     archived: Annotated[bool, typer.Option("--archived", help="Include archived sessions.")] = False,
     limit: Annotated[int, typer.Option("--limit", "--page-size", min=1, max=1000, help="Sessions on one page.")] = 50,
     page_token: Annotated[str, typer.Option("--page-token", metavar="TOKEN", help="Token of the page to show.")] = "",
-    as_json: JsonOption = False,
 ) -> None:
     """List your sessions with an agent, last changed first."""
     from protolink_grpc.cli import session_commands
 
-    session_commands.list_sessions(
-        settings.with_json(as_json), agent, archived=archived, limit=limit, page_token=page_token
-    )
+    session_commands.list_sessions(settings, agent, archived=archived, limit=limit, page_token=page_token)
 
 
 @session_app.command("show")
@@ -55,14 +52,11 @@ def session_show(
     thread: Annotated[str, typer.Option("--thread", metavar="THREAD", help="Only turns of this thread.")] = "",
     limit: Annotated[int, typer.Option("--limit", "--page-size", min=1, max=1000, help="Turns on one page.")] = 20,
     page_token: Annotated[str, typer.Option("--page-token", metavar="TOKEN", help="Token of the page to show.")] = "",
-    as_json: JsonOption = False,
 ) -> None:
     """Show a session with its threads, queue and newest turns."""
     from protolink_grpc.cli import session_commands
 
-    session_commands.show(
-        settings.with_json(as_json), agent, session, thread=thread, limit=limit, page_token=page_token
-    )
+    session_commands.show(settings, agent, session, thread=thread, limit=limit, page_token=page_token)
 
 
 @session_app.command("submit")
@@ -97,7 +91,6 @@ def session_submit(
             show_default=False,
         ),
     ] = None,
-    as_json: JsonOption = False,
 ) -> None:
     """Submit an input to a session.
 
@@ -106,7 +99,7 @@ def session_submit(
     from protolink_grpc.cli import session_commands
 
     submission = session_commands.TurnSubmission(text, thread, turn_id, when_busy.value)
-    session_commands.submit(settings.with_json(as_json), agent, session, submission, follow=follow, deltas=deltas)
+    session_commands.submit(settings, agent, session, submission, follow=follow, deltas=deltas)
 
 
 @session_app.command("watch")
@@ -119,7 +112,6 @@ def session_watch(
     after: Annotated[
         int, typer.Option("--after", min=0, metavar="POSITION", help="Start after this position; 0 is the beginning.")
     ] = 0,
-    as_json: JsonOption = False,
 ) -> None:
     """Show the events of a session and its tasks, stored and new.
 
@@ -127,7 +119,7 @@ def session_watch(
     """
     from protolink_grpc.cli import session_commands
 
-    session_commands.watch(settings.with_json(as_json), agent, session, after=after)
+    session_commands.watch(settings, agent, session, after=after)
 
 
 @session_app.command("export")
@@ -143,7 +135,6 @@ def session_export(
             "--after", min=0, metavar="SEQUENCE", help="Start after the event with this sequence; 0 is the beginning."
         ),
     ] = 0,
-    as_json: JsonOption = False,
 ) -> None:
     """Export a session as Agent Runtime events.
 
@@ -151,7 +142,7 @@ def session_export(
     """
     from protolink_grpc.cli import session_export
 
-    session_export.export(settings.with_json(as_json), agent, session, after=after)
+    session_export.export(settings, agent, session, after=after)
 
 
 @session_app.command("interrupt")
@@ -167,7 +158,6 @@ def session_interrupt(
     turn: Annotated[str, typer.Option("--turn", metavar="TURN", help="Only this turn, active or queued.")] = "",
     reason: Annotated[str, typer.Option("--reason", help="Reason, recorded in the log.")] = "",
     clear_queue: Annotated[bool, typer.Option("--clear-queue", help="Also remove the queued turns.")] = False,
-    as_json: JsonOption = False,
 ) -> None:
     """Cancel the active turns of a thread.
 
@@ -180,7 +170,7 @@ def session_interrupt(
             "--turn excludes --thread and --clear-queue", f"plgrpc session interrupt {agent} {session} --turn {turn}"
         )
     session_commands.interrupt(
-        settings.with_json(as_json), agent, session, thread=thread, turn=turn, reason=reason, clear_queue=clear_queue
+        settings, agent, session, thread=thread, turn=turn, reason=reason, clear_queue=clear_queue
     )
 
 
@@ -191,12 +181,11 @@ def session_promote(
     agent: AgentArgument,
     session: SessionArgument,
     turn: TurnArgument,
-    as_json: JsonOption = False,
 ) -> None:
     """Put a turn at the front of its queue."""
     from protolink_grpc.cli import session_commands
 
-    session_commands.promote(settings.with_json(as_json), agent, session, turn)
+    session_commands.promote(settings, agent, session, turn)
 
 
 @session_app.command("remove")
@@ -206,12 +195,11 @@ def session_remove(
     agent: AgentArgument,
     session: SessionArgument,
     turn: TurnArgument,
-    as_json: JsonOption = False,
 ) -> None:
     """Remove a turn from its queue."""
     from protolink_grpc.cli import session_commands
 
-    session_commands.remove(settings.with_json(as_json), agent, session, turn)
+    session_commands.remove(settings, agent, session, turn)
 
 
 @session_app.command("edit")
@@ -222,13 +210,11 @@ def session_edit(
     session: SessionArgument,
     turn: TurnArgument,
     text: Annotated[str, typer.Argument(metavar="TEXT", help="The new input; - reads standard input.")],
-    *,
-    as_json: JsonOption = False,
 ) -> None:
     """Replace the input of a queued turn."""
     from protolink_grpc.cli import session_history
 
-    session_history.edit(settings.with_json(as_json), agent, session, turn, text)
+    session_history.edit(settings, agent, session, turn, text)
 
 
 @session_app.command("rollback")
@@ -240,7 +226,6 @@ def session_rollback(
     turn: Annotated[str, typer.Argument(metavar="TURN", help="Id of the first turn to take out.")],
     *,
     reason: Annotated[str, typer.Option("--reason", help="Reason, recorded in the log.")] = "",
-    as_json: JsonOption = False,
 ) -> None:
     """Take a turn and all later ones out of the conversation.
 
@@ -248,7 +233,7 @@ def session_rollback(
     """
     from protolink_grpc.cli import session_history
 
-    session_history.roll_back(settings.with_json(as_json), agent, session, turn, reason)
+    session_history.roll_back(settings, agent, session, turn, reason)
 
 
 @session_app.command("resume")
@@ -260,12 +245,11 @@ def session_resume(
     *,
     thread: Annotated[str, typer.Option("--thread", metavar="THREAD", help="Thread to resume.")] = "default",
     reason: Annotated[str, typer.Option("--reason", help="Reason, recorded in the log.")] = "",
-    as_json: JsonOption = False,
 ) -> None:
     """End the pauses of a thread, and show its open turns."""
     from protolink_grpc.cli import session_history
 
-    session_history.resume(settings.with_json(as_json), agent, session, thread, reason)
+    session_history.resume(settings, agent, session, thread, reason)
 
 
 @session_app.command("delete")
@@ -276,7 +260,6 @@ def session_delete(
     session: SessionArgument,
     *,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
-    as_json: JsonOption = False,
 ) -> None:
     """Delete a session with its tasks, logs and stored state.
 
@@ -284,7 +267,7 @@ def session_delete(
     """
     from protolink_grpc.cli import session_history
 
-    session_history.delete(settings.with_json(as_json), agent, session, is_confirmed=yes)
+    session_history.delete(settings, agent, session, is_confirmed=yes)
 
 
 @session_app.command("update")
@@ -299,14 +282,13 @@ def session_update(
         bool | None,
         typer.Option("--archive/--unarchive", help="Hide the session in lists, or show it again.", show_default=False),
     ] = None,
-    as_json: JsonOption = False,
 ) -> None:
     """Change the title of a session, or archive it."""
     from protolink_grpc.cli import session_commands
 
     if title is None and archived is None:
         raise usage_error("nothing to change", "pass --title, --archive or --unarchive")
-    session_commands.update(settings.with_json(as_json), agent, session, title=title, archived=archived)
+    session_commands.update(settings, agent, session, title=title, archived=archived)
 
 
 @session_app.command("start-thread")
@@ -327,7 +309,6 @@ def session_start_thread(
         str,
         typer.Option("--from-turn", metavar="TURN", help="Last turn to include. Default: the last one that has ended."),
     ] = "",
-    as_json: JsonOption = False,
 ) -> None:
     """Start a thread, with a queue and a conversation of its own.
 
@@ -338,4 +319,4 @@ def session_start_thread(
     if from_turn and not from_thread:
         raise usage_error("--from-turn needs --from-thread", "pass --from-thread default")
     new = session_history.NewThread(thread, title, from_thread, from_turn)
-    session_history.start_thread(settings.with_json(as_json), agent, session, new)
+    session_history.start_thread(settings, agent, session, new)

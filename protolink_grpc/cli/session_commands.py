@@ -5,14 +5,14 @@ import sys
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import asdict, dataclass
-from typing import Any, Final, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 from protolink_grpc.cli import output
 from protolink_grpc.cli.agent_commands import EventPrinter, advise, show_task
 from protolink_grpc.cli.connect import QUICK_S, agent_client, run, url_of, within
 from protolink_grpc.cli.describe import time_ago
 from protolink_grpc.cli.failure import CommandError, command_error
-from protolink_grpc.cli.questions import WIDTH, note_task_continues
+from protolink_grpc.cli.questions import note_task_continues
 from protolink_grpc.cli.session_text import (
     item_line,
     session_event_dict,
@@ -37,9 +37,6 @@ from protolink_grpc.models.session import (
 from protolink_grpc.models.task import Task
 
 T = TypeVar("T")
-
-LAST_COLUMN_CHARS: Final = 12
-"""Minimum width of the last column of a table, in characters."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +74,7 @@ def list_sessions(settings: Settings, agent: str, *, archived: bool, limit: int,
         )
         for each in page.sessions
     ]
-    show_table(heads, rows)
+    output.columns(heads, rows)
     if page.next_page_token:
         output.note("hint", f"there are more; the next page: --page-token {page.next_page_token}")
 
@@ -101,7 +98,7 @@ def show(settings: Settings, agent: str, session_id: str, *, thread: str, limit:
     for title, heads, rows in session_tables(page, thread):
         output.line()
         output.line(f"{title}:")
-        show_table(heads, rows)
+        output.columns(heads, rows)
     if page.next_page_token:
         output.note("hint", f"there are older turns: --page-token {page.next_page_token}")
 
@@ -218,7 +215,7 @@ def interrupt(
     if settings.json:
         output.document({"turns": [asdict(each) for each in turns]})
     elif turns:
-        show_table(("TURN", "STATE", "REASON"), [(each.turn_id, state_of(each), each.reason) for each in turns])
+        output.columns(("TURN", "STATE", "REASON"), [(each.turn_id, state_of(each), each.reason) for each in turns])
     else:
         output.note("note", f"turn {turn} has already ended" if turn else "there was no active turn")
 
@@ -316,13 +313,6 @@ def show_turn(settings: Settings, turn: Turn) -> None:
         output.document(asdict(turn))
     else:
         show_fields(turn_fields(turn))
-
-
-def show_table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Print a table. The last column is shortened so that lines have at most `WIDTH` characters, if the others leave room."""
-    taken = sum(max(len(row[index]) for row in (heads, *rows)) + 2 for index in range(len(heads) - 1))
-    room = max(WIDTH - taken, LAST_COLUMN_CHARS)
-    output.columns(heads, [(*row[:-1], output.one_line(row[-1], room)) for row in rows])
 
 
 def _without(document: dict[str, Any], *names: str) -> dict[str, Any]:

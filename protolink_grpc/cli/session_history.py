@@ -7,7 +7,7 @@ import typer
 
 from protolink_grpc.cli import output
 from protolink_grpc.cli.failure import usage_error
-from protolink_grpc.cli.session_commands import call, read_input, show_fields, show_table, show_turn
+from protolink_grpc.cli.session_commands import call, read_input, show_fields, show_turn
 from protolink_grpc.cli.session_text import moment, state_of
 from protolink_grpc.cli.settings import Settings
 from protolink_grpc.models.session import Thread
@@ -80,7 +80,7 @@ def resume(settings: Settings, agent: str, session_id: str, thread_id: str, reas
     if found.waiting_turn is not None:
         rows.append((found.waiting_turn.turn_id, "waits for input"))
     if rows:
-        show_table(("TURN", "STATE"), rows)
+        output.columns(("TURN", "STATE"), rows)
     else:
         output.note("note", f"thread {thread_id} waits for nothing")
 

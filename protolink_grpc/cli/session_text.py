@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import Any, Final
 
-from protolink_grpc.cli.describe import clock, event_detail, time_ago
+from protolink_grpc.cli.describe import clock, event_detail, short_id, time_ago
 from protolink_grpc.cli.output import one_line
 from protolink_grpc.cli.timeline import Table, span
 from protolink_grpc.models.clock import micros_from_iso
@@ -158,7 +158,7 @@ def item_line(item: SessionItem, labels: dict[str, str]) -> str:
 
 
 def _label(turn_id: str) -> str:
-    return turn_id if len(turn_id) <= LABEL_CHARS else f"…{turn_id[-8:]}"
+    return short_id(turn_id, LABEL_CHARS)
 
 
 def _session_detail(event: SessionEvent) -> str:

@@ -6,7 +6,7 @@ import os
 import re
 import shlex
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Annotated, Any, Concatenate, ParamSpec
 
@@ -44,10 +44,6 @@ class Settings:
     cert_file: str = ""
     key_file: str = ""
 
-    def with_json(self, as_json: bool) -> "Settings":
-        """Return the settings with the option `--json` of a command, which is the same as `-o json`."""
-        return replace(self, json=self.json or as_json)
-
     def command(self, verb: str, agent: str, *arguments: str) -> str:
         """Return a command for a hint, complete except for the values of headers."""
         return f"plgrpc {verb} {shlex.join([agent, *arguments, *self.flags()])}"
@@ -83,6 +79,7 @@ DebugOption = Annotated[bool, typer.Option("--debug", help="Show tracebacks and 
 
 def _settings(  # noqa: PLR0917 -- called by name; the order is that of the help
     output: OutputOption = Output.TEXT,
+    as_json: JsonOption = False,
     registry: RegistryOption = "",
     timeout: Annotated[
         float | None,
@@ -115,7 +112,12 @@ def _settings(  # noqa: PLR0917 -- called by name; the order is that of the help
     headers = tuple(parse_header(each) for each in header or ())
     for option, path in (("--tls-ca", tls_ca), ("--tls-cert", tls_cert), ("--tls-key", tls_key)):
         require_file(path, option)
-    return Settings(output is Output.JSON, registry, timeout, headers, tls_ca, tls_cert, tls_key)
+    return Settings(is_json(output, as_json), registry, timeout, headers, tls_ca, tls_cert, tls_key)
+
+
+def is_json(output: Output, as_json: bool) -> bool:
+    """Return whether one of the two options for JSON is set."""
+    return as_json or output is Output.JSON
 
 
 def parse_header(text: str) -> tuple[str, str]:

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from protolink_grpc.cli.settings import JsonOption, Settings, with_settings
+from protolink_grpc.cli.settings import Settings, with_settings
 
 snapshot_app = typer.Typer(help="Show the current state of sessions and tasks.", rich_markup_mode=None)
 
@@ -15,13 +15,11 @@ TaskArgument = Annotated[str, typer.Argument(metavar="TASK", help="Id of the tas
 
 @snapshot_app.command("session")
 @with_settings
-def snapshot_session(
-    settings: Settings, agent: AgentArgument, session: SessionArgument, as_json: JsonOption = False
-) -> None:
+def snapshot_session(settings: Settings, agent: AgentArgument, session: SessionArgument) -> None:
     """Show a session with the status of its threads."""
     from protolink_grpc.cli import snapshot_commands
 
-    snapshot_commands.show_session(settings.with_json(as_json), agent, session)
+    snapshot_commands.show_session(settings, agent, session)
 
 
 @snapshot_app.command("thread")
@@ -31,12 +29,11 @@ def snapshot_thread(
     agent: AgentArgument,
     session: SessionArgument,
     thread: Annotated[str, typer.Argument(metavar="THREAD", help="Id of the thread.")] = "default",
-    as_json: JsonOption = False,
 ) -> None:
     """Show a thread with its open tasks and newest turns."""
     from protolink_grpc.cli import snapshot_commands
 
-    snapshot_commands.show_thread(settings.with_json(as_json), agent, session, thread)
+    snapshot_commands.show_thread(settings, agent, session, thread)
 
 
 @snapshot_app.command("queue")
@@ -48,49 +45,44 @@ def snapshot_queue(
     thread: Annotated[
         str, typer.Argument(metavar="THREAD", help="Only this thread. Default: all threads.", show_default=False)
     ] = "",
-    as_json: JsonOption = False,
 ) -> None:
     """Show the queued inputs of a session, and what they wait for."""
     from protolink_grpc.cli import snapshot_commands
 
-    snapshot_commands.show_queue(settings.with_json(as_json), agent, session, thread)
+    snapshot_commands.show_queue(settings, agent, session, thread)
 
 
 @snapshot_app.command("tools")
 @with_settings
-def snapshot_tools(settings: Settings, agent: AgentArgument, as_json: JsonOption = False) -> None:
+def snapshot_tools(settings: Settings, agent: AgentArgument) -> None:
     """Show the tools that you can use, and the policy for each."""
     from protolink_grpc.cli import snapshot_commands
 
-    snapshot_commands.show_tools(settings.with_json(as_json), agent)
+    snapshot_commands.show_tools(settings, agent)
 
 
 @snapshot_app.command("context")
 @with_settings
-def snapshot_context(settings: Settings, agent: AgentArgument, task: TaskArgument, as_json: JsonOption = False) -> None:
+def snapshot_context(settings: Settings, agent: AgentArgument, task: TaskArgument) -> None:
     """Show the prompt size of a task's latest model call."""
     from protolink_grpc.cli import snapshot_commands
 
-    snapshot_commands.show_context(settings.with_json(as_json), agent, task)
+    snapshot_commands.show_context(settings, agent, task)
 
 
 @snapshot_app.command("artifacts")
 @with_settings
-def snapshot_artifacts(
-    settings: Settings, agent: AgentArgument, task: TaskArgument, as_json: JsonOption = False
-) -> None:
+def snapshot_artifacts(settings: Settings, agent: AgentArgument, task: TaskArgument) -> None:
     """Show the artifacts of a task without their content."""
     from protolink_grpc.cli import snapshot_commands
 
-    snapshot_commands.show_artifacts(settings.with_json(as_json), agent, task)
+    snapshot_commands.show_artifacts(settings, agent, task)
 
 
 @snapshot_app.command("evidence")
 @with_settings
-def snapshot_evidence(
-    settings: Settings, agent: AgentArgument, task: TaskArgument, as_json: JsonOption = False
-) -> None:
+def snapshot_evidence(settings: Settings, agent: AgentArgument, task: TaskArgument) -> None:
     """Count the actions, approvals and policy decisions of a task."""
     from protolink_grpc.cli import snapshot_commands
 
-    snapshot_commands.show_evidence(settings.with_json(as_json), agent, task)
+    snapshot_commands.show_evidence(settings, agent, task)

@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 
 from protolink_grpc.cli import output
 from protolink_grpc.cli import snapshot_text as text
-from protolink_grpc.cli.session_commands import call, show_fields, show_table
+from protolink_grpc.cli.session_commands import call, show_fields
 from protolink_grpc.cli.settings import Settings
 from protolink_grpc.cli.timeline import Table
 from protolink_grpc.client.snapshot_calls import SnapshotCalls
@@ -88,7 +88,7 @@ def _show(
             output.line()
         if title:
             output.line(f"{title}:")
-        show_table(heads, rows)
+        output.columns(heads, rows)
         is_first = False
     if gaps:
         output.line()

@@ -9,10 +9,9 @@ from typing import Any, Final, cast
 from protolink_grpc.cli import output
 from protolink_grpc.cli.agent_commands import EventPrinter, advise, show_task
 from protolink_grpc.cli.connect import QUICK_S, WAIT_S, agent_client, run, url_of, within
-from protolink_grpc.cli.describe import task_fields, time_ago
+from protolink_grpc.cli.describe import session_cell, task_fields, time_ago
 from protolink_grpc.cli.failure import usage_error
 from protolink_grpc.cli.questions import note_task_continues, show_approvals
-from protolink_grpc.cli.session_commands import show_table
 from protolink_grpc.cli.settings import Settings
 from protolink_grpc.client.port import TaskList
 from protolink_grpc.errors import InvalidArgumentError
@@ -90,12 +89,12 @@ def list_tasks(  # noqa: PLR0917 -- one per option
         tasks = [asdict(task) | {"state": str(task.state)} for task in page.tasks]
         output.document({"tasks": tasks, "next_page_token": page.next_page_token, "total_size": page.total_size})
         return
-    heads = ("TASK", "STATE", "UPDATED", "EVENTS", "SESSION", "REASON")
+    heads = ("TASK", "STATE", "UPDATED", "SESSION", "REASON")
     rows = [
-        (task.id, str(task.state), task.updated_at, str(task.sequence), task.session_id, task.reason)
+        (task.id, str(task.state), time_ago(task.updated_at), session_cell(task.id, task.session_id), task.reason)
         for task in page.tasks
     ]
-    output.columns(heads, rows)
+    output.columns_with_values(heads, rows)
     if page.next_page_token:
         output.note("hint", f"{page.total_size} tasks in total; the next page: --page-token {page.next_page_token}")
 
@@ -129,7 +128,7 @@ def _list_statuses(  # noqa: PLR0917 -- one per option
         )
         for each in page.snapshots
     ]
-    show_table(("TASK", "STATUS", "CHANGED", "TITLE"), rows)
+    output.columns(("TASK", "STATUS", "CHANGED", "TITLE"), rows)
     if page.next_page_token:
         output.note("hint", f"there may be more; the next page: --page-token {page.next_page_token}")
 

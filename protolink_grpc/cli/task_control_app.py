@@ -7,7 +7,7 @@ import typer
 
 from protolink_grpc.cli.failure import usage_error
 from protolink_grpc.cli.session_app import AgentArgument
-from protolink_grpc.cli.settings import JsonOption, Settings, with_settings
+from protolink_grpc.cli.settings import Settings, with_settings
 
 task_control_app = typer.Typer(rich_markup_mode=None)
 
@@ -46,11 +46,11 @@ KindArgument = Annotated[Kind, typer.Argument(metavar="KIND", help=f"Kind of the
 
 @task_control_app.command("show")
 @with_settings
-def task_show(settings: Settings, agent: AgentArgument, task: TaskArgument, as_json: JsonOption = False) -> None:
+def task_show(settings: Settings, agent: AgentArgument, task: TaskArgument) -> None:
     """Show a task with its status, attempts and links."""
     from protolink_grpc.cli import task_control_commands
 
-    task_control_commands.show(settings.with_json(as_json), agent, task)
+    task_control_commands.show(settings, agent, task)
 
 
 @task_control_app.command("create")
@@ -75,7 +75,6 @@ def task_create(
     request_id: Annotated[
         str, typer.Option("--request-id", metavar="ID", help="Idempotency key: the same id is the same task.")
     ] = "",
-    as_json: JsonOption = False,
 ) -> None:
     """Create a task that does not begin before it is started."""
     from protolink_grpc.cli import task_control_commands
@@ -83,7 +82,7 @@ def task_create(
     description = task_control_commands.Description(title, objective, priority, assignee, acceptance, constraint)
     links = [("blocked_by", each) for each in blocked_by or ()] + ([("parent", parent)] if parent else [])
     task_control_commands.create(
-        settings.with_json(as_json), agent, text, description, links=links, session=session, request_id=request_id
+        settings, agent, text, description, links=links, session=session, request_id=request_id
     )
 
 
@@ -100,7 +99,6 @@ def task_update(
     assignee: AssigneeOption = None,
     acceptance: AcceptanceOption = None,
     constraint: ConstraintOption = None,
-    as_json: JsonOption = False,
 ) -> None:
     """Change the description of a task.
 
@@ -111,7 +109,7 @@ def task_update(
     description = task_control_commands.Description(title, objective, priority, assignee, acceptance, constraint)
     if not description.changes:
         raise usage_error("nothing to change", "pass --title, --objective, --priority, --assignee, ...")
-    task_control_commands.update(settings.with_json(as_json), agent, task, description)
+    task_control_commands.update(settings, agent, task, description)
 
 
 @task_control_app.command("start")
@@ -124,7 +122,6 @@ def task_start(
     external: Annotated[
         bool, typer.Option("--external", help="The work is done outside of the agent: complete or fail ends the task.")
     ] = False,
-    as_json: JsonOption = False,
 ) -> None:
     """Start a task that was created.
 
@@ -132,7 +129,7 @@ def task_start(
     """
     from protolink_grpc.cli import task_control_commands
 
-    task_control_commands.start(settings.with_json(as_json), agent, task, external=external)
+    task_control_commands.start(settings, agent, task, external=external)
 
 
 @task_control_app.command("progress")
@@ -146,14 +143,13 @@ def task_progress(
     ] = None,
     *,
     message: Annotated[str, typer.Option("--message", "-m", help="One sentence for people.")] = "",
-    as_json: JsonOption = False,
 ) -> None:
     """Report the progress of a task."""
     from protolink_grpc.cli import task_control_commands
 
     if percent is None and not message:
         raise usage_error("nothing to report", "pass PERCENT or --message")
-    task_control_commands.report_progress(settings.with_json(as_json), agent, task, percent, message)
+    task_control_commands.report_progress(settings, agent, task, percent, message)
 
 
 @task_control_app.command("complete")
@@ -165,12 +161,11 @@ def task_complete(
     text: Annotated[
         str, typer.Argument(metavar="TEXT", help="The result; - reads standard input.", show_default=False)
     ] = "",
-    as_json: JsonOption = False,
 ) -> None:
     """End a task with success, for work outside of the agent."""
     from protolink_grpc.cli import task_control_commands
 
-    task_control_commands.complete(settings.with_json(as_json), agent, task, text)
+    task_control_commands.complete(settings, agent, task, text)
 
 
 @task_control_app.command("fail")
@@ -180,12 +175,11 @@ def task_fail(
     agent: AgentArgument,
     task: TaskArgument,
     reason: Annotated[str, typer.Argument(metavar="REASON", help="Reason, recorded in the task's log.")],
-    as_json: JsonOption = False,
 ) -> None:
     """End a task with a failure, for work outside of the agent."""
     from protolink_grpc.cli import task_control_commands
 
-    task_control_commands.fail(settings.with_json(as_json), agent, task, reason)
+    task_control_commands.fail(settings, agent, task, reason)
 
 
 @task_control_app.command("link")
@@ -198,12 +192,11 @@ def task_link(
     target: TargetArgument,
     *,
     reason: ReasonOption = "",
-    as_json: JsonOption = False,
 ) -> None:
     """Link a task to another one, or to something else."""
     from protolink_grpc.cli import task_control_commands
 
-    task_control_commands.link(settings.with_json(as_json), agent, task, kind.value, target, reason=reason)
+    task_control_commands.link(settings, agent, task, kind.value, target, reason=reason)
 
 
 @task_control_app.command("unlink")
@@ -214,13 +207,11 @@ def task_unlink(
     task: TaskArgument,
     kind: KindArgument,
     target: TargetArgument,
-    *,
-    as_json: JsonOption = False,
 ) -> None:
     """Remove a link of a task."""
     from protolink_grpc.cli import task_control_commands
 
-    task_control_commands.unlink(settings.with_json(as_json), agent, task, kind.value, target)
+    task_control_commands.unlink(settings, agent, task, kind.value, target)
 
 
 @task_control_app.command("pause")
@@ -231,12 +222,11 @@ def task_pause(
     task: TaskArgument,
     *,
     reason: ReasonOption = "",
-    as_json: JsonOption = False,
 ) -> None:
     """Pause a task before its next action or model call."""
     from protolink_grpc.cli import task_control_commands
 
-    task_control_commands.pause(settings.with_json(as_json), agent, task, reason)
+    task_control_commands.pause(settings, agent, task, reason)
 
 
 @task_control_app.command("resume")
@@ -247,12 +237,11 @@ def task_resume(
     task: TaskArgument,
     *,
     reason: ReasonOption = "",
-    as_json: JsonOption = False,
 ) -> None:
     """End the pause of a task."""
     from protolink_grpc.cli import task_control_commands
 
-    task_control_commands.resume(settings.with_json(as_json), agent, task, reason)
+    task_control_commands.resume(settings, agent, task, reason)
 
 
 @task_control_app.command("retry")
@@ -266,9 +255,8 @@ def task_retry(
     request_id: Annotated[
         str, typer.Option("--request-id", metavar="ID", help="Idempotency key: the same id is the same retry.")
     ] = "",
-    as_json: JsonOption = False,
 ) -> None:
     """Begin the work on an ended task again, with the same input."""
     from protolink_grpc.cli import task_control_commands
 
-    task_control_commands.retry(settings.with_json(as_json), agent, task, reason, request_id)
+    task_control_commands.retry(settings, agent, task, reason, request_id)

@@ -9,7 +9,6 @@ from protolink_grpc.cli import output
 from protolink_grpc.cli.connect import QUICK_S, agent_client, run, url_of
 from protolink_grpc.cli.describe import time_ago
 from protolink_grpc.cli.failure import CommandError
-from protolink_grpc.cli.session_commands import show_table
 from protolink_grpc.cli.session_text import moment
 from protolink_grpc.cli.settings import Settings
 from protolink_grpc.cli.timeline import span
@@ -215,14 +214,14 @@ def _print(settings: Settings, snapshot: TaskSnapshot) -> None:
     if snapshot.attempts:
         output.line()
         output.line("Attempts:")
-        show_table(("ATTEMPT", "CAUSE", "STARTED", "TOOK", "STATUS"), list(_attempt_rows(snapshot)))
+        output.columns(("ATTEMPT", "CAUSE", "STARTED", "TOOK", "STATUS"), list(_attempt_rows(snapshot)))
     if snapshot.links:
         output.line()
         output.line("Links:")
         rows = [
             (str(each.link.kind), each.link.target, str(each.state or ""), each.link.reason) for each in snapshot.links
         ]
-        show_table(("KIND", "TARGET", "STATE", "REASON"), rows)
+        output.columns(("KIND", "TARGET", "STATE", "REASON"), rows)
 
 
 def _attempt_rows(snapshot: TaskSnapshot) -> Iterator[tuple[str, ...]]:

@@ -36,8 +36,7 @@ def tools(settings: Settings, agent: str) -> None:
         )
         for tool in found
     ]
-    shown = [index for index, head in enumerate(heads) if head == "TOOL" or any(row[index] for row in rows)]
-    output.columns([heads[index] for index in shown], [[row[index] for index in shown] for row in rows])
+    output.columns_with_values(heads, rows)
 
 
 def _hints(tool: ToolDescription) -> Iterator[str]:

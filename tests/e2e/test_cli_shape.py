@@ -113,6 +113,21 @@ def test_the_list_of_tested_commands_is_complete() -> None:
         assert {(*group, name) for name in getattr(inner, "commands", {})} <= known
 
 
+WITHOUT_JSON = [["mcp"], ["conformance", "serve"], ["conformance", "run"]]
+"""Commands whose standard output has a format of its own."""
+
+
+@pytest.mark.parametrize(
+    "command", [each for each in COMMANDS if each not in WITHOUT_JSON and [each] != COMMANDS[:1]], ids=" ".join
+)
+def test_every_command_takes_json(command: list[str]) -> None:
+    built = build_commands()
+    for name in command:
+        built = built.commands[name]
+    if not hasattr(built, "commands"):
+        assert "--json" in [name for each in built.params for name in each.opts]
+
+
 @pytest.mark.parametrize(
     "group",
     [

@@ -167,6 +167,7 @@ def test_tasks_are_listed_by_session_and_state_page_by_page(world: World) -> Non
     assert listed["total_size"] == 2
     first = plgrpc("task", "list", url, "--session", "s-list", "--limit", "1")
     assert first.out.splitlines()[1].startswith(ids[1])
+    assert max(map(len, first.out.splitlines())) <= 80
     token = first.err.split()[-1]
     second = plgrpc("task", "list", url, "--session", "s-list", "--limit", "1", "--page-token", token)
     assert second.out.splitlines()[1].startswith(ids[0])
