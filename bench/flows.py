@@ -3,6 +3,7 @@
 import time
 from collections.abc import Awaitable, Callable
 from statistics import median
+from typing import Any
 
 from bench.agents import SLOW_S
 from bench.local import timed
@@ -40,7 +41,7 @@ async def flows(plan: Plan) -> list[Row]:
     return [*rows, await _branches(plan)]
 
 
-async def _step(plan: Plan, kind: str, target: object) -> Row:
+async def _step(plan: Plan, kind: str, target: Any) -> Row:
     """Measure a step in turns with the same call over `runtime://`, by CPU time."""
     count = plan.amount(200, 5)
     client = AgentClient("runtime")

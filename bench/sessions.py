@@ -3,6 +3,7 @@
 import time
 from contextlib import AsyncExitStack
 from functools import partial
+from typing import Any
 
 import grpc.aio
 from plgrpc.v1 import agent_service_pb2, session_pb2
@@ -106,7 +107,7 @@ async def _stream(plan: Plan, server: Server, channel: grpc.aio.Channel) -> Row:
 
 
 async def _read(channel: grpc.aio.Channel, last: int) -> Sample:
-    stream = channel.unary_stream(f"/plgrpc.v1.{SERVICE}/SubscribeSession")
+    stream: Any = channel.unary_stream(f"/plgrpc.v1.{SERVICE}/SubscribeSession")
     request = pb.SubscribeSessionRequest(session_id="stream").SerializeToString()
     start = time.perf_counter()
     call = stream(request)

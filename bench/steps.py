@@ -56,16 +56,6 @@ class TimedModel(ScriptedLLM):
         self.requests.clear()
 
 
-class CountingStore(SQLiteStore):
-    """A store that counts its commits. They happen in one thread, and the counter is read while that thread is idle."""
-
-    commits = 0
-
-    def _transact(self, *arguments: Any) -> None:
-        super()._transact(*arguments)
-        self.commits += 1
-
-
 def _agent(store: TaskStore, model: TimedModel | None = None) -> Agent:
     capabilities = AgentCapabilities(max_concurrency=8)
     agent = Agent(
@@ -90,13 +80,13 @@ async def infer(plan: Plan) -> list[Row]:
         for kind in ("memory", "sqlite"):
             print_progress(f"infer: steps of a scripted model, {kind} store")
             model = TimedModel([*calls, {"type": "final", "content": "done"}])
-            store = MemoryStore() if kind == "memory" else CountingStore(directory / "infer.db")
+            store: TaskStore = MemoryStore() if kind == "memory" else SQLiteStore(directory / "infer.db")
             async with _agent(store, model) as agent:
                 row = await _steps(plan, agent, model, floor, channel)
-                if isinstance(store, CountingStore):
-                    before = store.commits
+                if isinstance(store, SQLiteStore):
+                    before = store.commits.count
                     await _infer_once(agent)
-                    row.value = (store.commits - before) / STEPS
+                    row.value = (store.commits.count - before) / STEPS
                     row.note = f"{row.value:.2f} commits a step"
                     row.add_bar("<= 2 commits", row.value, at_most=2)
                 else:

@@ -53,10 +53,13 @@ async def typed(plan: Plan) -> list[Row]:
             "typed.call": (tool, method, ADD_REQUEST),
             "typed.send": (tool, unary(channel, "SendTask"), tool_task()),
         }
-        plain = channel.unary_unary("/bench.plain.v1.Adder/AddDirect")
-        bare_adder = (await stack.enter_async_context(channel_to(adder))).unary_unary("/bench.plain.v1.Adder/AddDirect")
+        plain: Any = channel.unary_unary("/bench.plain.v1.Adder/AddDirect")
+        bare_adder: Any = (await stack.enter_async_context(channel_to(adder))).unary_unary(
+            "/bench.plain.v1.Adder/AddDirect"
+        )
+        method_of_servicer: Any = channel.unary_unary("/bench.plain.v1.Adder/Add")
         lanes |= {
-            "typed.method": (tool, channel.unary_unary("/bench.plain.v1.Adder/Add"), ADD_REQUEST),
+            "typed.method": (tool, method_of_servicer, ADD_REQUEST),
             "typed.direct": (tool, plain, ADD_REQUEST),
             "typed.bare": (adder, bare_adder, ADD_REQUEST),
         }
