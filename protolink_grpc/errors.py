@@ -145,30 +145,47 @@ class InvalidArgumentError(ProtolinkError, ValueError):
 
 
 class InvalidTransitionError(InvalidArgumentError):
+    """A task cannot change from its state to the requested one. Read its state again."""
+
     reason = "INVALID_TRANSITION"
 
 
 class MessageTooLargeError(InvalidArgumentError):
+    """A message, part or list is larger than its limit. Send less."""
+
     reason = "MESSAGE_TOO_LARGE"
 
 
 class TaskNotFoundError(ProtolinkError, LookupError):
+    """The task does not exist, or belongs to another principal. Check the id; do not retry."""
+
     reason = "TASK_NOT_FOUND"
 
 
 class TaskAlreadyExistsError(ProtolinkError):
+    """A task with the id of the new task exists already; it may belong to any principal.
+
+    Continue that task, or choose another id.
+    """
+
     reason = "TASK_ALREADY_EXISTS"
 
 
 class TaskFinishedError(ProtolinkError):
+    """The task has ended and accepts no more messages. Send a new task."""
+
     reason = "TASK_FINISHED"
 
 
 class TaskAlreadyRunningError(ProtolinkError):
+    """The task is working and accepts no message now. Wait until its turn ends, or cancel it."""
+
     reason = "TASK_ALREADY_RUNNING"
 
 
 class TaskNotCancelableError(ProtolinkError):
+    """The task has already ended and cannot be canceled. Read its state."""
+
     reason = "TASK_NOT_CANCELABLE"
 
 
@@ -185,6 +202,8 @@ class TaskExecutionError(ProtolinkError):
 
 
 class SequenceOutOfRangeError(ProtolinkError):
+    """The position to read from is after the end of the task's log. Start from the last sequence that was received."""
+
     reason = "SEQUENCE_OUT_OF_RANGE"
 
 
@@ -198,18 +217,26 @@ class PositionCompactedError(ProtolinkError):
 
 
 class AgentNotFoundError(ProtolinkError, LookupError):
+    """No agent with that name or URL is registered. Check the name, or wait until the agent is registered."""
+
     reason = "AGENT_NOT_FOUND"
 
 
 class AgentConflictError(ProtolinkError):
+    """The name or URL is registered to another principal. Choose another one."""
+
     reason = "AGENT_CONFLICT"
 
 
 class AmbiguousAgentError(ProtolinkError):
+    """Several agents have that name. Address the agent by its URL."""
+
     reason = "AGENT_AMBIGUOUS"
 
 
 class LeaseNotFoundError(ProtolinkError):
+    """The registration's lease is unknown or has expired. Register again."""
+
     reason = "LEASE_NOT_FOUND"
 
 
@@ -271,6 +298,8 @@ class ToolRejectedError(ToolError):
 
 
 class ToolTimeoutError(ToolError, TimeoutError):
+    """The tool timed out; it may have had effects. Check them before retrying the call."""
+
     reason = "TOOL_TIMEOUT"
 
 
@@ -352,14 +381,20 @@ class ApprovalRequiredError(ActionPolicyError):
 
 
 class ApprovalNotFoundError(ProtolinkError, LookupError):
+    """The approval does not exist, or the caller may not see it. List the open approvals."""
+
     reason = "APPROVAL_NOT_FOUND"
 
 
 class ApprovalChangedError(ProtolinkError, ValueError):
+    """The decision is about another version of the action than the one that waits. Read the approval again and decide again."""
+
     reason = "APPROVAL_CHANGED"
 
 
 class UncertainExecutionError(ProtolinkError):
+    """The action was started and its outcome is unknown. Check its effects before repeating it."""
+
     reason = "UNCERTAIN_EXECUTION"
 
 
@@ -374,18 +409,29 @@ class BudgetExceededError(ProtolinkError):
 
 
 class DelegationCycleError(ProtolinkError):
+    """The delegation would form a cycle: this agent is already in the delegation chain, or the run would wait for itself.
+
+    Delegate to another agent.
+    """
+
     reason = "DELEGATION_CYCLE"
 
 
 class SessionNotFoundError(ProtolinkError, LookupError):
+    """Nothing is stored for the session, or it belongs to another principal. Check the id."""
+
     reason = "SESSION_NOT_FOUND"
 
 
 class ThreadNotFoundError(ProtolinkError, LookupError):
+    """The session has no thread with this id. Start it with StartThread, or check the id."""
+
     reason = "THREAD_NOT_FOUND"
 
 
 class TurnNotFoundError(ProtolinkError, LookupError):
+    """The session has no turn with this id. Check the id; do not retry."""
+
     reason = "TURN_NOT_FOUND"
 
 
@@ -396,14 +442,20 @@ class ThreadBusyError(ProtolinkError):
 
 
 class TurnNotQueuedError(ProtolinkError):
+    """The turn is not in the queue any more: it has started or ended. Read the session."""
+
     reason = "TURN_NOT_QUEUED"
 
 
 class TaskStartedError(ProtolinkError):
+    """The task has started, and the request is only for tasks that have not. Read the task."""
+
     reason = "TASK_STARTED"
 
 
 class LinkCycleError(ProtolinkError):
+    """The link would make a task wait for itself, or be a part of itself. Remove another link first."""
+
     reason = "LINK_CYCLE"
 
 
@@ -462,6 +514,8 @@ class ModelRateLimitedError(ModelUnavailableError):
 
 
 class ModelTimeoutError(ModelError, TimeoutError):
+    """The language model timed out. Retry, or allow more time."""
+
     reason = "MODEL_TIMEOUT"
 
 
@@ -497,18 +551,26 @@ class InferParseError(ProtolinkError):
 
 
 class RepeatedActionError(ProtolinkError):
+    """A model was stopped because it repeated the same actions with the same results. Change the instructions or the tools."""
+
     reason = "ACTION_REPEATED"
 
 
 class ContextLimitError(ProtolinkError):
+    """The prompt does not fit into the model's context window. Shorten the conversation, or use another model."""
+
     reason = "CONTEXT_LIMIT"
 
 
 class UnauthenticatedError(ProtolinkError):
+    """The credentials are missing, expired or wrong. Send valid ones."""
+
     reason = "UNAUTHENTICATED"
 
 
 class PermissionDeniedError(ProtolinkError):
+    """The principal is authenticated but not authorized. Ask the operator for access."""
+
     reason = "PERMISSION_DENIED"
 
 
@@ -525,50 +587,74 @@ class ResourceExhaustedError(ProtolinkError):
 
 
 class DeadlineExceededError(ProtolinkError, TimeoutError):
+    """The deadline passed before the work was done; the task continues. Read it later by its id."""
+
     reason = "DEADLINE_EXCEEDED"
 
 
 class RequestTimeoutError(ProtolinkError, TimeoutError):
+    """The request was not received completely in time. Check the connection, then retry."""
+
     reason = "REQUEST_TIMEOUT"
 
 
 class UnavailableError(ProtolinkError, ConnectionError):
+    """The agent is unreachable or shutting down. Retry with the same request id and backoff."""
+
     reason = "UNAVAILABLE"
 
 
 class UnimplementedError(ProtolinkError):
+    """The agent does not implement this method or option. Do not use it with this agent."""
+
     reason = "UNIMPLEMENTED"
 
 
 class UnsupportedOperationError(ProtolinkError):
+    """The operation is not supported by the agent, or not in the task's current state. Read the agent's card."""
+
     reason = "UNSUPPORTED_OPERATION"
 
 
 class ContentTypeNotSupportedError(ProtolinkError):
+    """The agent does not accept the media type. Use one that its card lists."""
+
     reason = "CONTENT_TYPE_NOT_SUPPORTED"
 
 
 class PushNotSupportedError(ProtolinkError):
+    """The agent sends no push notifications. Stream the task, or poll it."""
+
     reason = "PUSH_NOTIFICATION_NOT_SUPPORTED"
 
 
 class ExtendedCardNotConfiguredError(ProtolinkError):
+    """There is no extended card for this caller. Use the public card."""
+
     reason = "EXTENDED_AGENT_CARD_NOT_CONFIGURED"
 
 
 class ExtensionRequiredError(ProtolinkError):
+    """The agent requires an extension that the request does not declare. Implement and declare it."""
+
     reason = "EXTENSION_SUPPORT_REQUIRED"
 
 
 class VersionNotSupportedError(ProtolinkError):
+    """The agent does not support that version of A2A. Use one that its card lists."""
+
     reason = "VERSION_NOT_SUPPORTED"
 
 
 class InvalidAgentResponseError(ProtolinkError):
+    """Another agent's response is invalid, or its card's signature is not trusted. Report it to that agent's operator."""
+
     reason = "INVALID_AGENT_RESPONSE"
 
 
 class AddressInUseError(ProtolinkError, OSError):
+    """The port to listen on is in use or not permitted. Choose another port."""
+
     reason = "ADDRESS_IN_USE"
 
 
@@ -579,14 +665,23 @@ class StoreError(ProtolinkError):
 
 
 class SequenceConflictError(StoreError):
+    """The log does not end with the expected event: another writer appended first, or `expected_sequence` is outdated.
+
+    Read the task, then decide whether to send the request for its current state.
+    """
+
     reason = "SEQUENCE_CONFLICT"
 
 
 class LeaseLostError(StoreError):
+    """Another process runs the task now. Retry."""
+
     reason = "LEASE_LOST"
 
 
 class StoreVersionError(StoreError):
+    """The store's file has a version that this agent cannot read. Start an agent of a matching version."""
+
     reason = "STORE_VERSION"
 
 
@@ -597,10 +692,14 @@ class LogTooNewError(StoreError):
 
 
 class StoreReadOnlyError(StoreError):
+    """The agent's store is read-only. Retry after the operator has repaired it."""
+
     reason = "STORE_READ_ONLY"
 
 
 class StoreFullError(StoreError):
+    """The agent's store has no space left. Retry after the operator has freed space."""
+
     reason = "STORE_FULL"
 
 
@@ -616,6 +715,8 @@ class RemoteError(ProtolinkError):
 
 
 class InternalError(ProtolinkError):
+    """Internal error of the agent. Report the incident id, which is in the metadata, to its operator."""
+
     reason = "INTERNAL"
 
 

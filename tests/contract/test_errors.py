@@ -12,7 +12,8 @@ from plgrpc.v1.error_reason_pb2 import ErrorReason
 from protolink_grpc import errors
 from protolink_grpc.errors import RULES, InternalError, InvalidArgumentError, ProtolinkError
 
-PROTOS = sorted((Path(__file__).parents[2] / "proto").rglob("*.proto"))
+ROOT = Path(__file__).parents[2]
+PROTOS = sorted((ROOT / "proto").rglob("*.proto"))
 
 
 def tree(cls: type[ProtolinkError] = ProtolinkError) -> Iterator[type[ProtolinkError]]:
@@ -86,8 +87,29 @@ def test_the_contract_has_every_reason_and_no_other() -> None:
     assert sorted(ErrorReason.keys()[1:]) == sorted(f"ERROR_REASON_{reason}" for reason in RULES)
 
 
-def test_the_contract_names_the_code_of_each_reason() -> None:
+def comments() -> dict[str, str]:
+    """The comment of each reason in the contract, on one line."""
     text = next(path.read_text() for path in PROTOS if path.name == "error_reason.proto")
-    comments = re.findall(r"((?:  // .+\n)+)  ERROR_REASON_(\w+) = [1-9]\d*;", text)
-    named = {reason: re.sub(r"\W+", " ", comment).rpartition(" gRPC code ")[2].strip() for comment, reason in comments}
+    found = re.findall(r"((?:  // .+\n)+)  ERROR_REASON_(\w+) = [1-9]\d*;", text)
+    return {reason: " ".join(comment.replace("//", "").split()) for comment, reason in found}
+
+
+def test_the_contract_names_the_code_of_each_reason() -> None:
+    named = {reason: comment.rpartition(" gRPC code: ")[2].rstrip(".") for reason, comment in comments().items()}
     assert named == {reason: rule.grpc for reason, rule in RULES.items()}
+
+
+def test_every_error_class_says_what_it_means() -> None:
+    assert [cls.__name__ for cls in CLASSES if not vars(cls).get("__doc__")] == []
+
+
+def test_the_page_about_errors_has_one_row_for_each_reason() -> None:
+    rows = re.findall(r"^\| `([A-Z_]+)`<br>(.+) \|$", (ROOT / "docs/errors.md").read_text(), re.MULTILINE)
+    classes, expected = errors.classes(), {}
+    for reason, comment in comments().items():
+        rule, meaning = RULES[reason], comment.rpartition(" gRPC code: ")[0]
+        retry = "yes" if rule.retryable else "no"
+        cells = (classes[reason].__name__, rule.grpc, str(rule.http), str(rule.jsonrpc), retry, meaning)
+        expected[reason] = " | ".join(cells)
+    assert len(rows) == len(expected)
+    assert dict(rows) == expected
