@@ -1,4 +1,4 @@
-"""Images for a model, and from a model: run with `python examples/images.py`."""
+"""Images for a model, and from a model."""
 
 import asyncio
 import struct

@@ -1,4 +1,4 @@
-"""An agent as an MCP server, and a client that answers its approval: python -m examples.mcp_server"""
+"""An agent as an MCP server, and a client that answers its approval."""
 
 import asyncio
 

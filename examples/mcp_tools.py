@@ -1,4 +1,4 @@
-"""An agent with the tools of an MCP server: python -m examples.mcp_tools"""
+"""An agent with the tools of an MCP server."""
 
 import asyncio
 import sys

@@ -1,7 +1,4 @@
-"""A model publishes a record: the policy requires an approval with a preview, and a stricter caller's policy denies it.
-
-No API key, service or port is needed. `python examples/runtime_policy_and_approvals.py`
-"""
+"""A model publishes a record: the policy requires an approval with a preview, and a stricter caller's policy denies it."""
 
 import asyncio
 

@@ -1,7 +1,4 @@
-"""A long tool is canceled in the middle: it never commits, and the stream ends with one canceled event.
-
-`python examples/task_cancellation.py`
-"""
+"""A long tool is canceled in the middle: it never commits, and the stream ends with one canceled event."""
 
 import asyncio
 
