@@ -5,9 +5,9 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
-from protolink_grpc.reports.agentruntime_validator.rule import Level, Status
-from protolink_grpc.reports.agentruntime_validator.snapshot_file import read_snapshot
-from protolink_grpc.reports.agentruntime_validator.validation import validate
+from protolink_grpc.agentruntime.validator.rule import Level, Status
+from protolink_grpc.agentruntime.validator.snapshot_file import read_snapshot
+from protolink_grpc.agentruntime.validator.validation import validate
 
 VERSION = "R174.2"
 """The rule of the profile that our events do not follow: their schemaVersion is that of this package."""

@@ -9,16 +9,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import BinaryIO, Final
 
+from protolink_grpc.agentruntime.validator.rule import Level, RuleResult, Status
+from protolink_grpc.agentruntime.validator.snapshot import Snapshot
+from protolink_grpc.agentruntime.validator.snapshot_file import read_snapshot
+from protolink_grpc.agentruntime.validator.unjudged import unjudged
+from protolink_grpc.agentruntime.validator.validation import ValidationReport, validate
 from protolink_grpc.cli import output
 from protolink_grpc.cli.failure import CommandError, ExitCode, usage_error
 from protolink_grpc.cli.output import WIDTH
 from protolink_grpc.cli.settings import Settings
 from protolink_grpc.errors import InvalidArgumentError
-from protolink_grpc.reports.agentruntime_validator.rule import Level, RuleResult, Status
-from protolink_grpc.reports.agentruntime_validator.snapshot import Snapshot
-from protolink_grpc.reports.agentruntime_validator.snapshot_file import read_snapshot
-from protolink_grpc.reports.agentruntime_validator.unjudged import unjudged
-from protolink_grpc.reports.agentruntime_validator.validation import ValidationReport, validate
 
 MAX_SHOWN: Final = 3
 """Number of violations of each rule that are shown; `--json` has more."""

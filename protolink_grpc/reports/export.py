@@ -6,6 +6,7 @@ from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Sequen
 from contextlib import aclosing
 from typing import Any, TypeVar
 
+from protolink_grpc.agentruntime.view import PLACES, AgentRuntimeView
 from protolink_grpc.errors import InvalidArgumentError, SequenceOutOfRangeError
 from protolink_grpc.models.events import RunEvent
 from protolink_grpc.models.json_value import plain
@@ -13,7 +14,6 @@ from protolink_grpc.models.redaction import RedactionPolicy
 from protolink_grpc.models.references import References
 from protolink_grpc.models.report import redact_json, to_json_line
 from protolink_grpc.models.session import Session, SessionItem
-from protolink_grpc.reports.agentruntime import PLACES, AgentRuntimeView
 from protolink_grpc.storage.quiet_positions import QuietPosition
 from protolink_grpc.wire.events import event_from_frame
 from protolink_grpc.wire.sessions import read_response

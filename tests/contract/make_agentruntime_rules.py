@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from protolink_grpc.reports.agentruntime_validator.validation import RULES
+from protolink_grpc.agentruntime.validator.validation import RULES
 
 PAGE = Path(__file__).parents[2] / "docs/agentruntime.md"
 BEGIN, END = "<!-- rules: begin -->\n", "<!-- rules: end -->\n"

@@ -3,14 +3,8 @@
 import inspect
 import re
 
-from protolink_grpc.reports import (
-    agentruntime,
-    agentruntime_calls,
-    agentruntime_models,
-    agentruntime_state,
-    agentruntime_tasks,
-)
-from protolink_grpc.reports.agentruntime_validator.event_types import FAMILIES, IDS_OF_TYPES
+from protolink_grpc.agentruntime import calls, model_calls, state, tasks, view
+from protolink_grpc.agentruntime.validator.event_types import FAMILIES, IDS_OF_TYPES
 from tests.contract.make_agentruntime_rules import PAGE, page_with_rules
 
 
@@ -24,7 +18,7 @@ def types_in(text: str) -> set[str]:
 
 def named_types() -> set[str]:
     """The types of a family of the contract that the source of the export names."""
-    modules = (agentruntime, agentruntime_calls, agentruntime_models, agentruntime_state, agentruntime_tasks)
+    modules = (view, calls, model_calls, state, tasks)
     sources = "".join(map(inspect.getsource, modules))
     return {each for each in re.findall(r'"([a-z_]+(?:\.[a-z_]+)+)"', sources) if each.split(".")[0] in FAMILIES}
 

@@ -8,8 +8,8 @@ from agentruntime_golden import SNAPSHOT, golden, text_of
 from cli_world import plgrpc
 
 from protolink_grpc import Agent, AgentCard, Task
-from protolink_grpc.reports.agentruntime_validator.rule import Level
-from protolink_grpc.reports.agentruntime_validator.validation import RULES
+from protolink_grpc.agentruntime.validator.rule import Level
+from protolink_grpc.agentruntime.validator.validation import RULES
 
 
 class Clerk(Agent):

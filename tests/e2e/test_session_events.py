@@ -11,10 +11,10 @@ import httpx
 import pytest
 
 from protolink_grpc import Agent, AgentCard, AgentClient, HttpOptions, Message, Principal, ProtolinkError, Task
+from protolink_grpc.agentruntime.view import PLACES
 from protolink_grpc.auth import AccessRules
 from protolink_grpc.client.channel import close_channels
 from protolink_grpc.client.session_calls import SessionCalls
-from protolink_grpc.reports.agentruntime import PLACES
 
 WAIT_S = 20.0
 """Bound of what must happen soon; reached only by a failure."""

@@ -18,9 +18,9 @@ from protolink_grpc import (
     Task,
     TurnState,
 )
+from protolink_grpc.agentruntime.validator.lifecycles import LIFECYCLES
 from protolink_grpc.models.session import SessionItem
 from protolink_grpc.reports import SessionExport
-from protolink_grpc.reports.agentruntime_validator.lifecycles import LIFECYCLES
 
 WAIT_S = 30.0
 """Bound of what must happen soon; reached only by a failure."""

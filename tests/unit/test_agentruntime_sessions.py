@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
 from valid_logs import violations_of
 
+from protolink_grpc.agentruntime.view import AgentRuntimeView
 from protolink_grpc.models import (
     ApprovalDecision,
     ApprovalRequest,
@@ -27,8 +28,7 @@ from protolink_grpc.models.events import RunEvent
 from protolink_grpc.models.failure import Failure, FailureCategory
 from protolink_grpc.models.session import SessionEvent, SessionItem, WhenBusy
 from protolink_grpc.models.task_control import LinkKind, TaskLink
-from protolink_grpc.reports import RunExport, SessionExport, agentruntime
-from protolink_grpc.reports.agentruntime import AgentRuntimeView
+from protolink_grpc.reports import RunExport, SessionExport
 from protolink_grpc.runtime.facts import lost_status
 from protolink_grpc.storage.quiet_positions import QuietPosition
 
@@ -569,7 +569,7 @@ def test_only_what_began_before_the_start_of_a_view_needs_earlier_events() -> No
 
 
 def test_of_many_ended_tasks_a_view_knows_the_last_ones(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(agentruntime, "MAX_ENDED", 1)
+    monkeypatch.setattr("protolink_grpc.agentruntime.view.MAX_ENDED", 1)
     view = AgentRuntimeView("s", "hotel", QuietPosition(100))
     for name in ("1", "2"):
         end = ses.TurnEnded(name, COMPLETED)

@@ -13,15 +13,15 @@ from typing import Any
 import pytest
 from agentruntime_golden import FAILURE, QUIET_SNAPSHOT, SNAPSHOT, Record, Turn, event, golden, numbered, text_of
 
+from protolink_grpc.agentruntime.validator import event_file
+from protolink_grpc.agentruntime.validator.event_types import IDS_OF_TYPES
+from protolink_grpc.agentruntime.validator.rule import MAX_FINDINGS, Level, RuleResult, Status
+from protolink_grpc.agentruntime.validator.snapshot import Snapshot
+from protolink_grpc.agentruntime.validator.snapshot_file import read_snapshot
+from protolink_grpc.agentruntime.validator.snapshot_rules import SNAPSHOT_RULES
+from protolink_grpc.agentruntime.validator.unjudged import COVERED, LIME_ONLY, UNJUDGED, unjudged
+from protolink_grpc.agentruntime.validator.validation import LOG_RULES, RULES, ValidationReport, validate
 from protolink_grpc.errors import InvalidArgumentError
-from protolink_grpc.reports.agentruntime_validator import event_file
-from protolink_grpc.reports.agentruntime_validator.event_types import IDS_OF_TYPES
-from protolink_grpc.reports.agentruntime_validator.rule import MAX_FINDINGS, Level, RuleResult, Status
-from protolink_grpc.reports.agentruntime_validator.snapshot import Snapshot
-from protolink_grpc.reports.agentruntime_validator.snapshot_file import read_snapshot
-from protolink_grpc.reports.agentruntime_validator.snapshot_rules import SNAPSHOT_RULES
-from protolink_grpc.reports.agentruntime_validator.unjudged import COVERED, LIME_ONLY, UNJUDGED, unjudged
-from protolink_grpc.reports.agentruntime_validator.validation import LOG_RULES, RULES, ValidationReport, validate
 
 Mutation = Callable[[list[Record], Record], None]
 """Puts one fault into a log, or into the snapshot of its session."""

@@ -8,6 +8,7 @@ import pytest
 from valid_logs import violations_of
 from wire_values import full_event, full_payloads
 
+from protolink_grpc.agentruntime.tasks import _TABLE
 from protolink_grpc.errors import InvalidArgumentError
 from protolink_grpc.models import (
     ApprovalDecision,
@@ -29,7 +30,6 @@ from protolink_grpc.models.report import RunReport
 from protolink_grpc.models.task_control import LinkKind, TaskLink
 from protolink_grpc.models.tool import OfferedTool, OfferedTools
 from protolink_grpc.reports import RunExport
-from protolink_grpc.reports.agentruntime_tasks import _TABLE
 from protolink_grpc.reports.export import BATCH_BYTES
 from protolink_grpc.runtime.facts import lost_status
 from protolink_grpc.telemetry import spans_of

@@ -1,8 +1,8 @@
 """Reads snapshots from JSON: the contract's document of a session, and the JSON that this package's commands print."""
 
+from protolink_grpc.agentruntime.validator import contract_snapshot, own_snapshots
+from protolink_grpc.agentruntime.validator.snapshot import Snapshot
 from protolink_grpc.errors import InvalidArgumentError
-from protolink_grpc.reports.agentruntime_validator import contract_snapshot, own_snapshots
-from protolink_grpc.reports.agentruntime_validator.snapshot import Snapshot
 
 
 def read_snapshot(document: object) -> Snapshot:

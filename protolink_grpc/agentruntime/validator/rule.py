@@ -5,10 +5,10 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Final
 
-from protolink_grpc.reports.agentruntime_validator.event_file import Event
-from protolink_grpc.reports.agentruntime_validator.log_state import LogState
-from protolink_grpc.reports.agentruntime_validator.snapshot import Snapshot
-from protolink_grpc.reports.agentruntime_validator.snapshot_fold import SnapshotFold
+from protolink_grpc.agentruntime.validator.event_file import Event
+from protolink_grpc.agentruntime.validator.log_state import LogState
+from protolink_grpc.agentruntime.validator.snapshot import Snapshot
+from protolink_grpc.agentruntime.validator.snapshot_fold import SnapshotFold
 
 Outcome = str | None
 """Empty: the event follows the rule. Any other text: why it does not. None: the rule does not apply to the event."""

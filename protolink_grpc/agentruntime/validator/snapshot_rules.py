@@ -6,12 +6,12 @@
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
-from protolink_grpc.reports.agentruntime_validator import document_rules
-from protolink_grpc.reports.agentruntime_validator.event_file import Event
-from protolink_grpc.reports.agentruntime_validator.rule import Level, RuleResult, SnapshotRule, SnapshotRuleSet
-from protolink_grpc.reports.agentruntime_validator.snapshot import GAPS, Snapshot
-from protolink_grpc.reports.agentruntime_validator.snapshot_fold import SnapshotFold
-from protolink_grpc.reports.agentruntime_validator.task_statuses import THREAD_STATUSES
+from protolink_grpc.agentruntime.validator import document_rules
+from protolink_grpc.agentruntime.validator.event_file import Event
+from protolink_grpc.agentruntime.validator.rule import Level, RuleResult, SnapshotRule, SnapshotRuleSet
+from protolink_grpc.agentruntime.validator.snapshot import GAPS, Snapshot
+from protolink_grpc.agentruntime.validator.snapshot_fold import SnapshotFold
+from protolink_grpc.agentruntime.validator.task_statuses import THREAD_STATUSES
 
 RULES = SnapshotRuleSet()
 

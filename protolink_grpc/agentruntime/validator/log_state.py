@@ -9,10 +9,10 @@ from collections import OrderedDict
 from dataclasses import dataclass, field
 from typing import Final
 
-from protolink_grpc.reports.agentruntime_validator.event_file import Event
-from protolink_grpc.reports.agentruntime_validator.event_types import words
-from protolink_grpc.reports.agentruntime_validator.lifecycles import MODEL_CALL, SUBAGENT, AllItems, Items, Key
-from protolink_grpc.reports.agentruntime_validator.task_statuses import TERMINAL, status_after
+from protolink_grpc.agentruntime.validator.event_file import Event
+from protolink_grpc.agentruntime.validator.event_types import words
+from protolink_grpc.agentruntime.validator.lifecycles import MODEL_CALL, SUBAGENT, AllItems, Items, Key
+from protolink_grpc.agentruntime.validator.task_statuses import TERMINAL, status_after
 
 RECENT: Final = 10_000
 """Number of events whose repetition is recognized as a second delivery of the same event."""

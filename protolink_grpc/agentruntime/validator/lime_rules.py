@@ -6,10 +6,10 @@ schema's demands; the rules about those have waivers, numbered D03 to D08.
 
 from typing import Final
 
-from protolink_grpc.reports.agentruntime_validator.event_file import Event
-from protolink_grpc.reports.agentruntime_validator.event_types import IDS_OF_TYPES, PROSE_TYPES, is_vendor_type
-from protolink_grpc.reports.agentruntime_validator.log_state import LogState
-from protolink_grpc.reports.agentruntime_validator.rule import HOLDS, Level, Outcome, RuleSet
+from protolink_grpc.agentruntime.validator.event_file import Event
+from protolink_grpc.agentruntime.validator.event_types import IDS_OF_TYPES, PROSE_TYPES, is_vendor_type
+from protolink_grpc.agentruntime.validator.log_state import LogState
+from protolink_grpc.agentruntime.validator.rule import HOLDS, Level, Outcome, RuleSet
 
 SCHEMA_VERSION: Final = "lime-profile-0.4.0"
 """The `schemaVersion` of the profile's events and snapshots."""

@@ -3,8 +3,8 @@
 from types import MappingProxyType
 from typing import Final
 
-from protolink_grpc.reports.agentruntime_validator.event_file import Event
-from protolink_grpc.reports.agentruntime_validator.event_types import words
+from protolink_grpc.agentruntime.validator.event_file import Event
+from protolink_grpc.agentruntime.validator.event_types import words
 
 STATUSES: Final = frozenset(
     words(

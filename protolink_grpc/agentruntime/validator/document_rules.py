@@ -3,11 +3,11 @@
 from collections.abc import Iterator
 from typing import Any, Final
 
-from protolink_grpc.reports.agentruntime_validator.contract_snapshot import SECTIONS, gap_of
-from protolink_grpc.reports.agentruntime_validator.lime_rules import SCHEMA_VERSION
-from protolink_grpc.reports.agentruntime_validator.rule import Level, SnapshotRuleSet
-from protolink_grpc.reports.agentruntime_validator.snapshot import Object, Snapshot
-from protolink_grpc.reports.agentruntime_validator.snapshot_fold import SnapshotFold
+from protolink_grpc.agentruntime.validator.contract_snapshot import SECTIONS, gap_of
+from protolink_grpc.agentruntime.validator.lime_rules import SCHEMA_VERSION
+from protolink_grpc.agentruntime.validator.rule import Level, SnapshotRuleSet
+from protolink_grpc.agentruntime.validator.snapshot import Object, Snapshot
+from protolink_grpc.agentruntime.validator.snapshot_fold import SnapshotFold
 
 RULES = SnapshotRuleSet()
 

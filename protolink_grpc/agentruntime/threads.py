@@ -5,10 +5,10 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Final, Self
 
+from protolink_grpc.agentruntime.state import TaskRecords
 from protolink_grpc.models.lifecycle import INTERRUPTED, TaskState
 from protolink_grpc.models.session import Turn, TurnEnded, TurnSubmitted
 from protolink_grpc.models.snapshot import ThreadStatus
-from protolink_grpc.reports.agentruntime_state import TaskRecords
 
 _RESULTS: Final = MappingProxyType(
     {

@@ -2,9 +2,9 @@
 
 from typing import Final
 
-from protolink_grpc.reports.agentruntime_validator.event_file import Event
-from protolink_grpc.reports.agentruntime_validator.log_state import EXECUTION, LogState
-from protolink_grpc.reports.agentruntime_validator.rule import HOLDS, Outcome, RuleSet
+from protolink_grpc.agentruntime.validator.event_file import Event
+from protolink_grpc.agentruntime.validator.log_state import EXECUTION, LogState
+from protolink_grpc.agentruntime.validator.rule import HOLDS, Outcome, RuleSet
 
 SANDBOX_MODES: Final = frozenset(("read_only", "workspace_write", "danger_full_access", "external_sandbox"))
 

@@ -3,7 +3,7 @@
 from types import MappingProxyType
 from typing import Final
 
-from protolink_grpc.reports.agentruntime_validator.rule import Level
+from protolink_grpc.agentruntime.validator.rule import Level
 
 COVERED: Final = MappingProxyType(
     {

@@ -6,14 +6,8 @@ Events without an equivalent have a type with the prefix `plgrpc.`, which the co
 from collections.abc import Callable
 from typing import Any, Final
 
-from protolink_grpc.models import events as ev
-from protolink_grpc.models.events import RunEvent
-from protolink_grpc.models.failure import RUN_LOST, Failure, FailureCategory
-from protolink_grpc.models.lifecycle import SETTLED, TERMINAL, TaskState
-from protolink_grpc.models.task_control import LinkKind
-from protolink_grpc.reports import agentruntime_calls as calls
-from protolink_grpc.reports import agentruntime_models as models
-from protolink_grpc.reports.agentruntime_state import (
+from protolink_grpc.agentruntime import calls, model_calls
+from protolink_grpc.agentruntime.state import (
     UNKNOWN,
     Mapped,
     Record,
@@ -23,6 +17,11 @@ from protolink_grpc.reports.agentruntime_state import (
     run_id_of,
     run_status,
 )
+from protolink_grpc.models import events as ev
+from protolink_grpc.models.events import RunEvent
+from protolink_grpc.models.failure import RUN_LOST, Failure, FailureCategory
+from protolink_grpc.models.lifecycle import SETTLED, TERMINAL, TaskState
+from protolink_grpc.models.task_control import LinkKind
 
 
 def records_of(task: TaskRecords, event: RunEvent) -> Mapped:
@@ -123,7 +122,7 @@ def _map_status(task: TaskRecords, event: RunEvent, changed: ev.TaskStatusChange
         task.is_paused = False
         yield from calls.close_all(task, event, new)
     if new in SETTLED:
-        yield from models.close_models(task, event, "outcome_unknown")
+        yield from model_calls.close_models(task, event, "outcome_unknown")
     for kind in _ENDS.get(new, ("task.updated",)):
         if kind.startswith("task.attempt."):
             if task.is_attempt_open:  # otherwise the task was in the queue or waited for input
@@ -135,7 +134,7 @@ def _map_status(task: TaskRecords, event: RunEvent, changed: ev.TaskStatusChange
 
 def _begin_attempt(task: TaskRecords, event: RunEvent, changed: ev.TaskStatusChanged, payload: Record) -> Mapped:
     if task.is_attempt_open:  # its process ended without a record
-        yield from models.close_models(task, event, "run_lost")
+        yield from model_calls.close_models(task, event, "run_lost")
         lost = {"status": "failed", "failureCategory": "run_lost", "retryable": True}
         yield "task.attempt.failed", ids_of_run(event, task.run_id) | {"payload": lost}
     task.begin_run(f"{event.task_id}/attempt/{changed.attempt}", event.run_id)
@@ -293,12 +292,12 @@ _TABLE: dict[type, Callable[[TaskRecords, RunEvent, Any], Mapped]] = {
     ev.ApprovalDecided: calls.map_decided,  # action.resolved, permission.resolved, task.resumed, run.status
     ev.ActionStarted: calls.map_started,  # tool.progress, task.delegated, subagent.spawned, subagent.status
     ev.ActionEnded: calls.map_ended,  # tool.result, tool.failed, subagent.completed, subagent.failed
-    ev.ContextPrepared: models.map_prepared,  # tool.catalog.resolved, context.resolved
-    ev.LlmCallStarted: models.map_call_started,  # task.resumed, run.status, routing.decided, model.requested
-    ev.LlmCallCompleted: models.map_call_completed,  # reasoning.summary, model.completed, cost.recorded
-    ev.BudgetReported: models.map_budget,  # limit.changed, quota.low, quota.blocked
-    ev.LlmCallFailed: models.map_call_failed,  # rate_limit.hit, model.failed, task.waiting, run.status
-    ev.ContextCompacted: models.map_compacted,  # context.compaction.started, context.compaction.completed
+    ev.ContextPrepared: model_calls.map_prepared,  # tool.catalog.resolved, context.resolved
+    ev.LlmCallStarted: model_calls.map_call_started,  # task.resumed, run.status, routing.decided, model.requested
+    ev.LlmCallCompleted: model_calls.map_call_completed,  # reasoning.summary, model.completed, cost.recorded
+    ev.BudgetReported: model_calls.map_budget,  # limit.changed, quota.low, quota.blocked
+    ev.LlmCallFailed: model_calls.map_call_failed,  # rate_limit.hit, model.failed, task.waiting, run.status
+    ev.ContextCompacted: model_calls.map_compacted,  # context.compaction.started, context.compaction.completed
     ev.TaskDescribed: _map_described,  # task.updated
     ev.TaskInputReplaced: _map_input_replaced,  # task.updated
     ev.TaskStartRequested: _map_start_requested,  # task.accepted, task.updated
@@ -310,7 +309,7 @@ _TABLE: dict[type, Callable[[TaskRecords, RunEvent, Any], Mapped]] = {
     ev.TaskUnlinked: _map_linked,  # task.dependency.updated, evidence.changed
     ev.TaskQueued: _map_queued,  # task.queued
     ev.PeerTaskLinked: calls.map_peer_task,  # subagent.status, channel.peer_task.linked
-    ev.LlmStep: models.map_step,  # plgrpc.llm.*
+    ev.LlmStep: model_calls.map_step,  # plgrpc.llm.*
     ev.TextDelta: _map_nothing,
 }
 """The conversions by kind of event. An application's own kinds and unknown kinds use `_map_other`."""

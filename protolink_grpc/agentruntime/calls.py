@@ -8,12 +8,7 @@ if it needs an approval, then its execution, then `tool.result` or `tool.failed`
 from dataclasses import replace
 from typing import Final
 
-from protolink_grpc.models import events as ev
-from protolink_grpc.models.action import ApprovalDecision, PolicyEffect
-from protolink_grpc.models.events import RunEvent
-from protolink_grpc.models.lifecycle import TaskState
-from protolink_grpc.net.trace_context import span_id_of
-from protolink_grpc.reports.agentruntime_state import (
+from protolink_grpc.agentruntime.state import (
     MAX_CLOSED,
     POLICIES,
     UNAVAILABLE,
@@ -26,6 +21,11 @@ from protolink_grpc.reports.agentruntime_state import (
     resumed,
     run_status,
 )
+from protolink_grpc.models import events as ev
+from protolink_grpc.models.action import ApprovalDecision, PolicyEffect
+from protolink_grpc.models.events import RunEvent
+from protolink_grpc.models.lifecycle import TaskState
+from protolink_grpc.net.trace_context import span_id_of
 
 AGENT_CALL: Final = "agent.call"
 

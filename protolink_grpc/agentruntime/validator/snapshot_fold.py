@@ -4,10 +4,10 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from protolink_grpc.reports.agentruntime_validator.event_file import Event
-from protolink_grpc.reports.agentruntime_validator.event_types import IDS_OF_TYPES
-from protolink_grpc.reports.agentruntime_validator.snapshot import Snapshot
-from protolink_grpc.reports.agentruntime_validator.task_statuses import status_after
+from protolink_grpc.agentruntime.validator.event_file import Event
+from protolink_grpc.agentruntime.validator.event_types import IDS_OF_TYPES
+from protolink_grpc.agentruntime.validator.snapshot import Snapshot
+from protolink_grpc.agentruntime.validator.task_statuses import status_after
 
 _NAMES: Final = ("threadId", "turnId", "taskId", "runId", "actionId", "queueId")
 """The ids of an event that a snapshot may have."""

@@ -2,15 +2,15 @@
 
 from typing import Final
 
-from protolink_grpc.reports.agentruntime_validator.event_file import Event
-from protolink_grpc.reports.agentruntime_validator.log_state import (
+from protolink_grpc.agentruntime.validator.event_file import Event
+from protolink_grpc.agentruntime.validator.log_state import (
     EXECUTION,
     WITHDRAWN,
     LogState,
     arguments_of,
     choices_of,
 )
-from protolink_grpc.reports.agentruntime_validator.rule import HOLDS, Outcome, RuleSet
+from protolink_grpc.agentruntime.validator.rule import HOLDS, Outcome, RuleSet
 
 DECISIONS: Final = frozenset(("allow", "deny", "ask", "sandboxed", "unavailable"))
 

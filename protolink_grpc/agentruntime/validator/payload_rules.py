@@ -2,9 +2,9 @@
 
 from typing import Final
 
-from protolink_grpc.reports.agentruntime_validator.event_file import Event
-from protolink_grpc.reports.agentruntime_validator.log_state import LogState
-from protolink_grpc.reports.agentruntime_validator.rule import HOLDS, Outcome, RuleSet
+from protolink_grpc.agentruntime.validator.event_file import Event
+from protolink_grpc.agentruntime.validator.log_state import LogState
+from protolink_grpc.agentruntime.validator.rule import HOLDS, Outcome, RuleSet
 
 _ROWS: Final = (
     # The rule, its sentence, its source, the types, and the fields that one of them needs each. `a|b` means one of both.

@@ -4,11 +4,7 @@ from collections.abc import Callable, Iterable
 from types import MappingProxyType
 from typing import Final
 
-from protolink_grpc.errors import InvalidArgumentError
-from protolink_grpc.models.lifecycle import TaskState
-from protolink_grpc.models.task_control import TaskStatus
-from protolink_grpc.reports.agentruntime import PLACES
-from protolink_grpc.reports.agentruntime_validator.snapshot import (
+from protolink_grpc.agentruntime.validator.snapshot import (
     Attempt,
     Object,
     Snapshot,
@@ -17,6 +13,10 @@ from protolink_grpc.reports.agentruntime_validator.snapshot import (
     objects_of,
     text_of,
 )
+from protolink_grpc.agentruntime.view import PLACES
+from protolink_grpc.errors import InvalidArgumentError
+from protolink_grpc.models.lifecycle import TaskState
+from protolink_grpc.models.task_control import TaskStatus
 
 MAX_PENDING: Final = 100
 """A snapshot has no more open approvals than this."""

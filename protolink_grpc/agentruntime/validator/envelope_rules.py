@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Final
 
-from protolink_grpc.reports.agentruntime_validator.event_file import Event
-from protolink_grpc.reports.agentruntime_validator.event_types import (
+from protolink_grpc.agentruntime.validator.event_file import Event
+from protolink_grpc.agentruntime.validator.event_types import (
     ENVELOPE_IDS,
     ENVELOPE_OBJECTS,
     ENVELOPE_TEXTS,
@@ -15,8 +15,8 @@ from protolink_grpc.reports.agentruntime_validator.event_types import (
     WORK_IDS,
     is_vendor_type,
 )
-from protolink_grpc.reports.agentruntime_validator.log_state import LogState
-from protolink_grpc.reports.agentruntime_validator.rule import HOLDS, Outcome, RuleSet
+from protolink_grpc.agentruntime.validator.log_state import LogState
+from protolink_grpc.agentruntime.validator.rule import HOLDS, Outcome, RuleSet
 
 MAX_PAYLOAD_CHARS: Final = 64 << 10
 """Maximum length of a payload as JSON. The contract names no limit."""

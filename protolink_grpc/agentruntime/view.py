@@ -1,6 +1,6 @@
 """Events of the Agent Runtime contract, computed from the log of a session or of one task.
 
-This module has the envelope, and the facts of sessions, threads, turns and queues; `agentruntime_tasks` converts the events of
+This module has the envelope, and the facts of sessions, threads, turns and queues; `tasks` converts the events of
 tasks. Nothing is stored: the same log always gives the same records.
 """
 
@@ -10,6 +10,9 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Any, Final
 
+from protolink_grpc.agentruntime.state import UNKNOWN, Mapped, Record, TaskRecords, run_id_of
+from protolink_grpc.agentruntime.tasks import LOST, end_of, records_of
+from protolink_grpc.agentruntime.threads import OpenTurn, ThreadRecords
 from protolink_grpc.models import events as ev
 from protolink_grpc.models import session as ses
 from protolink_grpc.models.events import RunEvent
@@ -18,9 +21,6 @@ from protolink_grpc.models.lifecycle import INTERRUPTED, SETTLED, TERMINAL, Task
 from protolink_grpc.models.session import DEFAULT_THREAD, SessionEvent, SessionItem
 from protolink_grpc.models.task_control import LinkKind
 from protolink_grpc.net.trace_context import span_id_of, trace_of
-from protolink_grpc.reports.agentruntime_state import UNKNOWN, Mapped, Record, TaskRecords, run_id_of
-from protolink_grpc.reports.agentruntime_tasks import LOST, end_of, records_of
-from protolink_grpc.reports.agentruntime_threads import OpenTurn, ThreadRecords
 from protolink_grpc.storage.quiet_positions import QuietPosition
 
 SCHEMA_VERSION: Final = "protolink-grpc-0.1"

@@ -2,8 +2,7 @@
 
 from typing import Any, Final
 
-from protolink_grpc.errors import InvalidArgumentError
-from protolink_grpc.reports.agentruntime_validator.snapshot import (
+from protolink_grpc.agentruntime.validator.snapshot import (
     GAPS,
     Attempt,
     Object,
@@ -13,6 +12,7 @@ from protolink_grpc.reports.agentruntime_validator.snapshot import (
     objects_of,
     text_of,
 )
+from protolink_grpc.errors import InvalidArgumentError
 
 SECTIONS: Final = (
     "executionEnvironment",

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Final
 
-from protolink_grpc.reports.agentruntime_validator.event_file import Event
+from protolink_grpc.agentruntime.validator.event_file import Event
 
 Key = tuple[str, str]
 """A session and an id in it."""

@@ -1,8 +1,8 @@
 """Rules about model calls, their routing and their cost. `lifecycle_rules` has those about the begin and end of a model call."""
 
-from protolink_grpc.reports.agentruntime_validator.event_file import Event
-from protolink_grpc.reports.agentruntime_validator.log_state import LogState
-from protolink_grpc.reports.agentruntime_validator.rule import HOLDS, Outcome, RuleSet
+from protolink_grpc.agentruntime.validator.event_file import Event
+from protolink_grpc.agentruntime.validator.log_state import LogState
+from protolink_grpc.agentruntime.validator.rule import HOLDS, Outcome, RuleSet
 
 RULES = RuleSet()
 

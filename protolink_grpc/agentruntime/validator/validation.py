@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Any, BinaryIO, Final
 
-from protolink_grpc.reports.agentruntime_validator import (
+from protolink_grpc.agentruntime.validator import (
     channel_rules,
     envelope_rules,
     hook_rules,
@@ -17,12 +17,12 @@ from protolink_grpc.reports.agentruntime_validator import (
     tool_rules,
     turn_rules,
 )
-from protolink_grpc.reports.agentruntime_validator.event_file import Event, read_events
-from protolink_grpc.reports.agentruntime_validator.log_state import LogState
-from protolink_grpc.reports.agentruntime_validator.rule import Level, LogRule, Rule, RuleResult, Status
-from protolink_grpc.reports.agentruntime_validator.snapshot import Snapshot
-from protolink_grpc.reports.agentruntime_validator.snapshot_rules import SNAPSHOT_RULES, SnapshotComparison
-from protolink_grpc.reports.agentruntime_validator.unjudged import unjudged
+from protolink_grpc.agentruntime.validator.event_file import Event, read_events
+from protolink_grpc.agentruntime.validator.log_state import LogState
+from protolink_grpc.agentruntime.validator.rule import Level, LogRule, Rule, RuleResult, Status
+from protolink_grpc.agentruntime.validator.snapshot import Snapshot
+from protolink_grpc.agentruntime.validator.snapshot_rules import SNAPSHOT_RULES, SnapshotComparison
+from protolink_grpc.agentruntime.validator.unjudged import unjudged
 
 LOG_RULES: Final[tuple[LogRule, ...]] = tuple(
     sorted(

@@ -2,14 +2,7 @@
 
 from typing import Any, Final
 
-from protolink_grpc.models import events as ev
-from protolink_grpc.models.action import OmittedContext
-from protolink_grpc.models.events import RunEvent
-from protolink_grpc.models.json_text import strip_code_fence, try_parse_json
-from protolink_grpc.models.lifecycle import TaskState
-from protolink_grpc.models.tool import OfferedTool
-from protolink_grpc.net.trace_context import span_id_of
-from protolink_grpc.reports.agentruntime_state import (
+from protolink_grpc.agentruntime.state import (
     MAX_CLOSED,
     POLICIES,
     UNAVAILABLE,
@@ -22,6 +15,13 @@ from protolink_grpc.reports.agentruntime_state import (
     run_id_of,
     run_status,
 )
+from protolink_grpc.models import events as ev
+from protolink_grpc.models.action import OmittedContext
+from protolink_grpc.models.events import RunEvent
+from protolink_grpc.models.json_text import strip_code_fence, try_parse_json
+from protolink_grpc.models.lifecycle import TaskState
+from protolink_grpc.models.tool import OfferedTool
+from protolink_grpc.net.trace_context import span_id_of
 
 RATE_LIMITED: Final = "MODEL_RATE_LIMITED"
 """The reason of a failure by a limit of the model's provider."""

@@ -2,11 +2,11 @@
 
 from typing import Final
 
-from protolink_grpc.reports.agentruntime_validator.event_file import Event
-from protolink_grpc.reports.agentruntime_validator.event_types import IDS_OF_TYPES
-from protolink_grpc.reports.agentruntime_validator.log_state import LogState
-from protolink_grpc.reports.agentruntime_validator.rule import HOLDS, Outcome, RuleSet
-from protolink_grpc.reports.agentruntime_validator.task_statuses import THREAD_STATUSES
+from protolink_grpc.agentruntime.validator.event_file import Event
+from protolink_grpc.agentruntime.validator.event_types import IDS_OF_TYPES
+from protolink_grpc.agentruntime.validator.log_state import LogState
+from protolink_grpc.agentruntime.validator.rule import HOLDS, Outcome, RuleSet
+from protolink_grpc.agentruntime.validator.task_statuses import THREAD_STATUSES
 
 PARALLEL_POLICIES: Final = frozenset(("start", "parallel", "concurrent"))
 """Policies with which a turn starts beside the active one."""

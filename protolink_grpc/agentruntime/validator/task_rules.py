@@ -2,11 +2,11 @@
 
 from typing import Final
 
-from protolink_grpc.reports.agentruntime_validator.event_file import Event
-from protolink_grpc.reports.agentruntime_validator.event_types import words
-from protolink_grpc.reports.agentruntime_validator.log_state import LogState
-from protolink_grpc.reports.agentruntime_validator.rule import HOLDS, Outcome, RuleSet
-from protolink_grpc.reports.agentruntime_validator.task_statuses import ATTEMPT_STATUSES, NEXT, STATUSES, status_after
+from protolink_grpc.agentruntime.validator.event_file import Event
+from protolink_grpc.agentruntime.validator.event_types import words
+from protolink_grpc.agentruntime.validator.log_state import LogState
+from protolink_grpc.agentruntime.validator.rule import HOLDS, Outcome, RuleSet
+from protolink_grpc.agentruntime.validator.task_statuses import ATTEMPT_STATUSES, NEXT, STATUSES, status_after
 
 MOVES: Final = tuple(
     f"task.{name}"

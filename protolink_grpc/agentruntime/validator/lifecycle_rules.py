@@ -1,9 +1,9 @@
 """Rules about things that begin and end. Each lifecycle has three or four of them."""
 
-from protolink_grpc.reports.agentruntime_validator.event_file import Event
-from protolink_grpc.reports.agentruntime_validator.lifecycles import LIFECYCLES, Lifecycle
-from protolink_grpc.reports.agentruntime_validator.log_state import LogState
-from protolink_grpc.reports.agentruntime_validator.rule import HOLDS, Outcome, RuleSet
+from protolink_grpc.agentruntime.validator.event_file import Event
+from protolink_grpc.agentruntime.validator.lifecycles import LIFECYCLES, Lifecycle
+from protolink_grpc.agentruntime.validator.log_state import LogState
+from protolink_grpc.agentruntime.validator.rule import HOLDS, Outcome, RuleSet
 
 RULES = RuleSet()
 

@@ -1,6 +1,6 @@
 """What the conversion of a task to Agent Runtime events remembers from one event to the next.
 
-`agentruntime_tasks` converts the events of the task itself, `agentruntime_calls` those of its actions, approvals and model calls.
+`tasks` converts the events of the task itself, `calls` those of its actions, approvals and model calls.
 """
 
 from collections import Counter
