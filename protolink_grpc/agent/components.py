@@ -28,7 +28,7 @@ from protolink_grpc.runtime.controls import Controls
 from protolink_grpc.runtime.default_handler import DefaultHandler, ModelSettings
 from protolink_grpc.runtime.run import Run, current_run
 from protolink_grpc.state import ConversationMemory, InMemoryStorage, State
-from protolink_grpc.state.control import StateControl
+from protolink_grpc.state.control import FindConversation, StateControl
 from protolink_grpc.telemetry.worker import workers_of
 from protolink_grpc.tools.context import NO_MEMORY, Memory
 from protolink_grpc.tools.runner import ToolRunner
@@ -44,6 +44,7 @@ class AgentComponents:
     Attributes:
         state: The state across tasks, or None.
         mcp: The MCP servers of the agent, which `Agent` sets.
+        find_conversation: As in StateControl; set with the runtime of the agent.
         telemetry: Receive the committed facts.
     """
 
@@ -78,6 +79,7 @@ class AgentComponents:
         )
         self.executor = DefaultHandler(self.actions, self.model)
         self.mcp: AttachedServers | None = None
+        self.find_conversation: FindConversation | None = None
         self._budgets: OrderedDict[tuple[str, str], BudgetEnforcer] = OrderedDict()
 
     def _conversations(self, principal: str) -> ConversationMemory | None:
@@ -147,7 +149,7 @@ class AgentComponents:
         if self.state is None:
             return None
         summarize = self.llm.summarize if isinstance(self.llm, LLM) else None
-        return StateControl(self.state, self._authorize, summarize=summarize)
+        return StateControl(self.state, self._authorize, find_conversation=self.find_conversation, summarize=summarize)
 
     async def _authorize(self, operation: str, session_id: str, principal: str) -> None:
         """Raise ActionDeniedError or ApprovalRequiredError if the policy does not allow an operation on the state."""

@@ -243,7 +243,6 @@ class AgentLifecycle:
 
     async def _open_ports(self, service: TaskService) -> None:
         components = self._components
-        service.sessions.state = components.control
         ports = self._ports = AgentPorts(self._edge_settings, self._listen_at, self._hosted)
         await ports.open(
             ServedAgent(
@@ -489,6 +488,8 @@ class AgentLifecycle:
                 actions=RunActions(self._components.call_tool_of_run, self._call_agent_of_run),
                 inventory=self._components.tool_inventory,
             )
+            self._components.find_conversation = self._service.sessions.open_conversation
+            self._service.sessions.state = self._components.control
             for each in self._components.telemetry:
                 each.add_service(self._service)
         service = self._service

@@ -47,7 +47,7 @@ from protolink_grpc.runtime.actions.gate import TOOL_CALL, Outcome, error_value
 from protolink_grpc.runtime.actions.tool_items import ItemLog
 from protolink_grpc.runtime.facts import FLOW_PROMPT
 from protolink_grpc.runtime.run import Run
-from protolink_grpc.runtime.thread_conversations import Branches, open_conversation
+from protolink_grpc.runtime.thread_conversations import Branches, open_conversation, remember_turn
 from protolink_grpc.storage.agent_storage import Conversation
 
 _EXECUTED = ("tool_call", "infer")
@@ -58,10 +58,6 @@ class Conversations(Branches, Protocol):
 
     async def read(self, session_id: str) -> Conversation:
         """Return the messages of a conversation, oldest first, without those beyond a limit of the agent."""
-        ...
-
-    async def remember(self, session_id: str, turn_id: str, messages: Sequence[LLMMessage]) -> Any:
-        """Add the messages of a turn, unless a turn with this id is already there."""
         ...
 
 
@@ -196,7 +192,7 @@ class DefaultHandler:
             turn_id = conversation_turn_id(run.task_id, run.turn, position)
             # Otherwise a run after a crash would ask the model again, with the first answer in its history.
             await run.flush()
-            await conversations.remember(await open_conversation(run, conversations), turn_id, result.messages)
+            await remember_turn(run, conversations, turn_id, result.messages)
         if result.content != "" or not result.files:
             await self._publish(task, run, position, Part.infer_output(result.content), None)
 

@@ -6,12 +6,14 @@ releases it (see `storage.session_log`), and the process that made this append s
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
 from protolink_grpc.errors import (
     InvalidArgumentError,
+    InvalidTransitionError,
+    LeaseLostError,
     ProtolinkError,
     ResourceExhaustedError,
     SequenceConflictError,
@@ -49,7 +51,7 @@ from protolink_grpc.runtime.tasks import Tasks
 from protolink_grpc.storage import session_queries as queries
 from protolink_grpc.storage import session_rows as rows
 from protolink_grpc.storage.records import Records
-from protolink_grpc.storage.session_log import BESIDE_OTHERS, Opening, QueuedChange, SessionLog
+from protolink_grpc.storage.session_log import BESIDE_OTHERS, MAX_MERGED, Opening, QueuedChange, SessionLog
 from protolink_grpc.storage.session_rows import EndedTurn, owner_of
 from protolink_grpc.wire.tasks import encode_message
 
@@ -222,11 +224,14 @@ class SessionTurns:
         """
         merged = (submission.opening or BESIDE_OTHERS).turn_id or new_uuid()
         async with self._merging:
-            live = await self._queued_task(turn)
-            facts, change = _merged_input(live.fold, submission, turn), QueuedChange(turn.turn_id, merged)
-            # The facts have the whole input, so they belong to the log that they were computed from.
-            await live.record(facts, change=change, expected=live.fold.sequence)
-        return turn
+            live, change = await self._queued_task(turn), QueuedChange(turn.turn_id, merged)
+            for _ in range(MAX_MERGED):  # more attempts are of no use: each conflict is mostly another merge
+                # The facts have the whole input, so they belong to the log that they were computed from.
+                expected = live.fold.sequence
+                with suppress(SequenceConflictError):
+                    await _change_queued(turn, live, _merged_input(live.fold, submission, turn), change, expected)
+                    return turn
+        raise SequenceConflictError(f"turn {turn.turn_id} keeps changing; try again later", turn_id=turn.turn_id)
 
     async def _queued_task(self, turn: Turn) -> LiveTask:
         head = await self._store.head(turn.task_id)
@@ -250,7 +255,7 @@ class SessionTurns:
         if turn.state is not TurnState.QUEUED:
             raise rows.turn_not_queued_error(turn)
         live = await self._queued_task(turn)
-        await live.record([TaskInputReplaced(tuple(messages), principal)], change=QueuedChange(turn.turn_id))
+        await _change_queued(turn, live, [TaskInputReplaced(tuple(messages), principal)], QueuedChange(turn.turn_id))
         return turn
 
     async def _accept(self, submission: Submission, principal: str) -> Turn:
@@ -438,6 +443,18 @@ class SessionTurns:
 
     def _owner(self, principal: str) -> str:
         return owner_of(self._agent_name, principal)
+
+
+async def _change_queued(
+    turn: Turn, live: LiveTask, facts: Sequence[Fact], change: QueuedChange, expected: int = 0
+) -> None:
+    """Change the task of a queued turn. Raises TurnNotQueuedError if the turn has left the queue since it was read."""
+    try:
+        await live.record(facts, change=change, expected=expected)
+    except (InvalidTransitionError, LeaseLostError):  # the task has ended, or its run has begun
+        state = live.fold.state if live.fold.is_terminal else None
+        left = TurnState.ACTIVE if state is None else TurnState.ENDED
+        raise rows.turn_not_queued_error(replace(turn, state=left, result=state)) from None
 
 
 def _merged_input(fold: TaskFold, submission: Submission, turn: Turn) -> list[Fact]:

@@ -37,6 +37,7 @@ from protolink_grpc.runtime.admission import Admission
 from protolink_grpc.runtime.session_turns import SessionTurns
 from protolink_grpc.runtime.session_watch import SessionWatcher
 from protolink_grpc.runtime.tasks import Tasks
+from protolink_grpc.runtime.thread_conversations import Branches, make_conversation
 from protolink_grpc.runtime.watch import LogWatcher
 from protolink_grpc.storage import session_queries as queries
 from protolink_grpc.storage import session_rows as rows
@@ -331,6 +332,10 @@ class SessionService(SessionTurns):
         except InvalidTransitionError:  # another call has ended the pause, or the task
             return False
         return True
+
+    async def open_conversation(self, principal: str, session_id: str, conversations: Branches) -> str:
+        """Return the id of the current conversation of the thread `default`, and make it if a rollback has not made it yet."""
+        return await make_conversation(self._store, self._owner(principal), session_id, DEFAULT_THREAD, conversations)
 
     # -- The stream ------------------------------------------------------------------------------------------------------
 

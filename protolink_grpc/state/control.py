@@ -27,6 +27,9 @@ principal. Raises ActionDeniedError to refuse."""
 Summarize = Callable[[list[LLMMessage], int], Awaitable[str]]
 """Summarizes messages in at most that many tokens."""
 
+FindConversation = Callable[[str, str, ConversationMemory], Awaitable[str]]
+"""Returns the id of the current conversation of a session, by the principal, the session and the principal's conversations."""
+
 Module = ConversationMemory | ToolMemory
 
 
@@ -35,6 +38,7 @@ class StateControl:
 
     Args:
         authorize: Called after the session's owner has been checked, and before anything is returned or changed.
+        find_conversation: None means that the conversation of a session has the session's id.
         summarize: Required for the compaction strategy `summary`.
         count: Counts the tokens of a text.
     """
@@ -44,11 +48,13 @@ class StateControl:
         state: State,
         authorize: Authorize,
         *,
+        find_conversation: FindConversation | None = None,
         summarize: Summarize | None = None,
         count: Callable[[str], int] = estimated_tokens,
     ) -> None:
         self._state = state
         self._authorize = authorize
+        self._find_conversation = find_conversation
         self._summarize = summarize
         self._count = count
 
@@ -134,7 +140,9 @@ class StateControl:
         for operation in ("state.compact", "llm.history.compact"):
             await self._authorize(operation, session_id, principal)
         before = await conversation.describe(session_id)
-        result = await conversation.compact(session_id, compaction, self._summarizer(compaction), count=self._count)
+        find = self._find_conversation
+        current = session_id if find is None else await find(principal, session_id, conversation)
+        result = await conversation.compact(current, compaction, self._summarizer(compaction), count=self._count)
         report = await conversation.describe(session_id)
         return StateOperationResult("compact", session_id, (report.compacted_since(before, result),))
 

@@ -204,7 +204,7 @@ def find_rollback(records: Records, owner: str, session_id: str, task_id: str) -
     if head is None or row is None:
         return None
     for each in records.select(ROLLBACKS, {"session": head.number, "thread_id": row.thread_id}):
-        if each.first <= row.position < each.until and row.turn_id not in _kept(each):
+        if _takes_out(each, row):
             return _read_rollback(records, head, each, row.turn_id)
     return None
 
@@ -216,6 +216,10 @@ def _read_rollback(records: Records, head: SessionHead, rollback: Rollback, turn
             if event.position == rollback.until and isinstance(event.payload, ThreadRolledBack):
                 return event.payload
     return ThreadRolledBack(rollback.thread_id, turn_id)
+
+
+def _takes_out(rollback: Rollback, turn: OpenTurn) -> bool:
+    return rollback.first <= turn.position < rollback.until and turn.turn_id not in _kept(rollback)
 
 
 def _kept(rollback: Rollback) -> frozenset[str]:
@@ -270,6 +274,28 @@ def find_branch(records: Records, head: SessionHead, thread_id: str, number: int
     source_id = conversation_id(head.session_id, row.from_thread, row.from_number)
     later = (row.from_position + 1, LAST_POSITION, frozenset[str]())
     return Branch(source_id, own_id, row.from_thread, row.from_number, later, _read_ids(row.from_open))
+
+
+def find_later_conversations(records: Records, head: SessionHead, task_id: str, opened: str) -> list[str]:
+    """Return the conversations that rollbacks have made of an earlier one of their thread, oldest first, as far as they have the
+    open turn of a task.
+
+    Args:
+        opened: Id of the earlier conversation.
+    """
+    turn = records.get(OPEN_TURNS, head.number, task_id) if head.branched else None
+    if turn is None:
+        return []
+    found: list[str] = []
+    is_later = conversation_id(head.session_id, turn.thread_id) == opened
+    for each in records.select(ROLLBACKS, {"session": head.number, "thread_id": turn.thread_id}):
+        own_id = conversation_id(head.session_id, turn.thread_id, each.number)
+        if is_later:
+            if _takes_out(each, turn):
+                break
+            found.append(own_id)
+        is_later = is_later or own_id == opened
+    return found
 
 
 def turns_left_out(records: Records, head: SessionHead, branch: Branch) -> frozenset[tuple[str, int]]:

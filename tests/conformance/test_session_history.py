@@ -36,6 +36,8 @@ from protolink_grpc import (
 )
 from protolink_grpc.llms.port import ModelRequest
 from protolink_grpc.models.ids import new_uuid
+from protolink_grpc.runtime.log import LiveTask
+from protolink_grpc.runtime.session_turns import SessionTurns
 from protolink_grpc.storage import session_log
 from protolink_grpc.storage.port import TaskStore
 
@@ -193,6 +195,50 @@ async def test_a_rollback_cancels_the_turns_that_work_and_leaves_the_queue(chat:
     assert (turns["later"].result, turns["later"].rolled_back) == (TaskState.COMPLETED, False)
 
 
+async def test_a_turn_that_ends_after_the_rollback_of_a_later_one_is_remembered(chat: Chat) -> None:
+    slow = await chat.submit("wait")
+    await asyncio.wait_for(chat.began.wait(), WAIT_S)
+    for text in ("two", "three"):
+        await chat.say(text, when_busy="start")
+        await chat.sessions.roll_back("s", text)
+        assert await chat.say(f"after {text}", when_busy="start") == [
+            *(["after two"] * (text == "three")),
+            f"after {text}",
+        ]
+    chat.open.set()
+    await chat.end(slow)
+    assert await chat.say("four") == ["after two", "after three", "wait", "four"]
+
+
+async def test_a_rolled_back_turn_that_could_not_be_canceled_is_not_remembered(
+    chat: Chat, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def die(*_: Any) -> None:
+        """Stands for a process that ends between the two steps of a rollback, while another one runs the turn."""
+
+    monkeypatch.setattr(SessionTurns, "_interrupt", die)
+    slow = await chat.submit("wait")
+    await asyncio.wait_for(chat.began.wait(), WAIT_S)
+    await chat.sessions.roll_back("s", slow)
+    await chat.say("two", when_busy="start")
+    chat.open.set()
+    await chat.end(slow)
+    assert await chat.say("three") == ["two", "three"]
+
+
+@pytest.mark.parametrize("made", [True, False])
+async def test_a_compaction_after_a_rollback_is_of_the_conversation_that_the_model_sees(chat: Chat, made: bool) -> None:
+    for text in ("one", "two", "three"):
+        await chat.say(text)
+    await chat.sessions.roll_back("s", "three")
+    if made:
+        await chat.say("four")
+    client = AgentClient(url=chat.agent.card.url, timeout=WAIT_S)
+    done = await client.compact_history(None, session_id="s", strategy="recent", max_messages=2)
+    assert (done.before_messages, done.after_messages) == (6 if made else 4, 2)
+    assert await chat.say("five") == ["four" if made else "two", "five"]
+
+
 async def test_a_rollback_outlives_a_restart_before_the_next_turn(tmp_path: Path) -> None:
     for first in (True, False):
         chat = Chat(SQLiteStore(tmp_path / "tasks.db"), storage=SQLiteStorage(tmp_path / "state.db"))
@@ -331,6 +377,48 @@ async def test_inputs_that_are_merged_at_once_are_all_kept(store: Callable[[], T
         assert sorted(Chat._questions(chat.model.requests[-1])) == sorted(["wait", "first", *texts])
 
 
+async def test_an_input_is_merged_into_no_turn_that_was_canceled_meanwhile(
+    chat: Chat, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    find = SessionTurns._last_queued
+
+    async def find_and_cancel(self: SessionTurns, *args: Any) -> Turn | None:
+        found = await find(self, *args)
+        if found is not None:
+            await chat.sessions.remove("s", found)
+        return found
+
+    monkeypatch.setattr(SessionTurns, "_last_queued", find_and_cancel)
+    await chat.submit("wait")
+    await chat.submit("first")
+    submitted = await chat.submit("second", when_busy="merge")
+    assert (submitted.turn_id, submitted.state) == ("second", TurnState.QUEUED)
+
+
+@pytest.mark.parametrize("left", ["canceled", "active"])
+async def test_the_input_of_a_turn_that_leaves_the_queue_meanwhile_is_not_replaced(
+    chat: Chat, monkeypatch: pytest.MonkeyPatch, left: str
+) -> None:
+    load = SessionTurns._queued_task
+
+    async def load_and_leave(self: SessionTurns, turn: Turn) -> LiveTask:
+        found = await load(self, turn)
+        if left == "canceled":
+            await chat.sessions.remove("s", turn)
+        else:
+            chat.began.clear()
+            await chat.sessions.interrupt("s", turn="wait")
+            await asyncio.wait_for(chat.began.wait(), WAIT_S)
+        return found
+
+    monkeypatch.setattr(SessionTurns, "_queued_task", load_and_leave)
+    await chat.submit("wait")
+    queued = await chat.submit("wait too")
+    with pytest.raises(TurnNotQueuedError) as refused:
+        await chat.sessions.replace_input("s", queued, "better")
+    assert refused.value.metadata["state"] == left
+
+
 async def test_the_number_of_inputs_that_are_merged_into_a_turn_is_bounded(
     chat: Chat, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -420,6 +508,15 @@ async def test_a_deleted_session_is_gone_with_its_tasks_its_threads_and_what_its
     assert (await chat.sessions.list()).sessions == ()
     assert await chat.say("three") == ["three"]
     assert (await chat.sessions.get("s")).session.turn_count == 1
+
+
+async def test_the_state_of_a_session_is_deleted_also_if_the_agent_has_no_port(store: Callable[[], TaskStore]) -> None:
+    chat = Chat(store())
+    chat.sessions = AgentClient(url=await chat.agent.local_url(), timeout=WAIT_S).sessions
+    await chat.say("one")
+    assert (await chat.sessions.delete("s")).states == {"conversation": 2}
+    assert await chat.say("two") == ["two"]
+    await chat.agent.aclose()
 
 
 async def test_a_reader_of_a_deleted_session_ends_with_not_found(chat: Chat) -> None:
