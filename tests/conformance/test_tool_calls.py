@@ -42,7 +42,7 @@ class Shop:
 
     def __init__(self) -> None:
         self.calls: list[dict[str, Any]] = []
-        self.open = threading.Event()
+        self.begun, self.open = threading.Event(), threading.Event()
 
     async def echo(self, value: Any = None, request_id: str = "", session_id: str = "") -> Any:
         """Return what came."""
@@ -62,7 +62,8 @@ class Shop:
         await asyncio.Event().wait()
 
     def hold(self) -> str:
-        """Wait until the test says so."""
+        """Wait until the test opens the shop."""
+        self.begun.set()
         assert self.open.wait(WAIT_S)
         return "held"
 
@@ -171,11 +172,9 @@ async def test_a_deadline_ends_the_wait_and_not_the_call(client: AgentClient, sh
 
 
 async def test_a_call_that_is_canceled_says_so(client: AgentClient, shop: Shop) -> None:
-    waiting = asyncio.ensure_future(client.call_tool(None, "hold", session_id="s"))
-    async with asyncio.timeout(WAIT_S):
-        while not (page := await client.list_tasks(session_id="s", states=["working"])).tasks:
-            await asyncio.sleep(0.01)
-    await client.cancel_task(None, page.tasks[0].id, reason="enough")
+    waiting = asyncio.ensure_future(client.call_tool(None, "hold", task_id="held"))
+    assert await asyncio.to_thread(shop.begun.wait, WAIT_S)
+    await client.cancel_task(None, "held", reason="enough")
     shop.open.set()
     with pytest.raises(TaskExecutionError, match="canceled"):
         await waiting

@@ -52,7 +52,8 @@ class Tasks(ClientExtension):
 
     Attributes:
         created: The tasks that calls became.
-        polled: Called with each result of `tasks/get`.
+        statuses: The statuses that `tasks/get` has returned, oldest first.
+        polled: Set with the first status.
     """
 
     identifier = EXTENSION
@@ -60,6 +61,7 @@ class Tasks(ClientExtension):
     def __init__(self, answer: Answer | None = None) -> None:
         self.created: list[CreatedTask] = []
         self.statuses: list[str] = []
+        self.polled = asyncio.Event()
         self._answer = answer
 
     def claims(self) -> Sequence[ResultClaim[Any]]:
@@ -75,6 +77,7 @@ class Tasks(ClientExtension):
         while True:
             task = await ask(session, "tasks/get", task_id)
             self.statuses.append(task["status"])
+            self.polled.set()
             if task["status"] in ("completed", "failed", "cancelled"):
                 return task
             for key, request in task.get("inputRequests", {}).items():

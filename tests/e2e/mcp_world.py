@@ -1,13 +1,15 @@
-"""MCP servers in processes of their own, over each transport."""
+"""MCP servers in processes of their own, over each transport, and the official client."""
 
 import asyncio
 import os
 import signal
 import socket
 import sys
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from warm_python import Process, start_python, warm_executable
 
@@ -25,6 +27,20 @@ def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
+
+
+@asynccontextmanager
+async def mcp_client(url: str, headers: dict[str, str] | None = None, **options: Any) -> AsyncIterator[Any]:
+    """The official client of an agent with an HTTP port, over streamable HTTP; `options` are those of the client."""
+    import httpx2
+    from mcp import Client
+    from mcp.client.streamable_http import streamable_http_client
+
+    async with (
+        httpx2.AsyncClient(headers=headers or {}, timeout=START_S) as http,
+        Client(streamable_http_client(f"{url}/mcp", http_client=http), **options) as client,
+    ):
+        yield client
 
 
 @dataclass

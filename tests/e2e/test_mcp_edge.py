@@ -5,8 +5,7 @@ import os
 import pty
 import subprocess
 import sys
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +13,12 @@ import httpx
 import pytest
 from mcp_agent import Greeter
 from mcp_agent import agent as module_agent
+from mcp_world import mcp_client
 
 from protolink_grpc import (
     AccessRules,
     Agent,
+    AgentClient,
     APIKeyAuth,
     Approvals,
     CapabilityPolicy,
@@ -46,18 +47,8 @@ def greeter(**settings: Any) -> Agent:
     return agent
 
 
-@asynccontextmanager
-async def client_of(agent: Agent, mode: str, headers: dict[str, str] | None = None) -> AsyncIterator[Any]:
-    """The official client, over streamable HTTP."""
-    import httpx2
-    from mcp import Client
-    from mcp.client.streamable_http import streamable_http_client
-
-    async with (
-        httpx2.AsyncClient(headers=headers or {}) as http,
-        Client(streamable_http_client(f"{agent.http_url}/mcp", http_client=http), mode=mode) as client,
-    ):
-        yield client
+def client_of(agent: Agent, mode: str, headers: dict[str, str] | None = None) -> AbstractAsyncContextManager[Any]:
+    return mcp_client(agent.http_url, headers, mode=mode)
 
 
 async def test_the_tools_of_an_agent_are_listed_with_their_schemas_and_annotations(mode: str) -> None:
@@ -131,12 +122,9 @@ async def test_a_call_that_outlives_its_wait_has_a_handle_and_continues(mode: st
         handle = (await client.call_tool("slow", {})).structured_content
         assert (handle["state"], begun.is_set()) == ("working", True)
         release.set()
-        async with asyncio.timeout(30):
-            while (found := await client.call_tool("get_task", {"task_id": handle["task_id"]})).structured_content[
-                "state"
-            ] == "working":
-                await asyncio.sleep(0.01)
-        assert found.structured_content["text"] == "done at last"
+        await AgentClient(url=agent.http_url).wait_task(handle["task_id"])
+        found = (await client.call_tool("get_task", {"task_id": handle["task_id"]})).structured_content
+        assert (found["state"], found["text"]) == ("completed", "done at last")
 
 
 async def test_a_restart_loses_neither_clients_nor_tasks(tmp_path: Path, mode: str) -> None:

@@ -4,14 +4,13 @@ import asyncio
 import os
 import signal
 import sys
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any
 
 import pytest
 from mcp_tasks_client import EXTENSION, CreatedTask, Tasks, ask
-from mcp_world import free_port
+from mcp_world import free_port, mcp_client
 
 from protolink_grpc import (
     Agent,
@@ -36,22 +35,9 @@ async def never(context: Any, params: Any) -> Any:
     raise AssertionError("a client with the extension is asked through its task")
 
 
-@asynccontextmanager
-async def client_of(url: str, tasks: Tasks | None, headers: dict[str, str] | None = None) -> AsyncIterator[Any]:
-    import httpx2
-    from mcp import Client
-    from mcp.client.streamable_http import streamable_http_client
-
+def client_of(url: str, tasks: Tasks | None, headers: dict[str, str] | None = None) -> AbstractAsyncContextManager[Any]:
     extensions = [] if tasks is None else [tasks]
-    async with (
-        httpx2.AsyncClient(headers=headers or {}) as http,
-        Client(
-            streamable_http_client(f"{url}/mcp", http_client=http),
-            extensions=extensions,
-            elicitation_callback=never,
-        ) as client,
-    ):
-        yield client
+    return mcp_client(url, headers, extensions=extensions, elicitation_callback=never)
 
 
 def slow_agent(release: asyncio.Event, **settings: Any) -> Agent:
@@ -79,8 +65,7 @@ async def test_a_call_that_takes_long_is_a_task_for_a_client_with_the_extension(
     async with slow_agent(release) as agent, client_of(agent.http_url, tasks) as client:
         assert EXTENSION in client.server_capabilities.extensions
         calling = asyncio.create_task(client.call_tool("slow", {}))
-        while not tasks.statuses:
-            await asyncio.sleep(0.01)
+        await tasks.polled.wait()
         release.set()
         result = await calling
     assert (result.is_error, result.content[0].text) == (False, "done at last")

@@ -9,6 +9,7 @@ import httpx
 import pytest
 from a2a.compat.v0_3 import a2a_v0_3_pb2
 from a2a.types import a2a_pb2
+from mcp_world import mcp_client
 
 from protolink_grpc import Agent, AgentClient, Task
 from protolink_grpc.errors import InvalidArgumentError
@@ -114,13 +115,8 @@ async def test_a2a_over_grpc_refuses_it(agent: Agent, channel: Callable[[str], g
 
 
 async def test_mcp_refuses_it(agent: Agent) -> None:
-    import httpx2
-    from mcp import Client, MCPError
-    from mcp.client.streamable_http import streamable_http_client
+    from mcp import MCPError
 
-    async with (
-        httpx2.AsyncClient() as http,
-        Client(streamable_http_client(f"{agent.http_url}/mcp", http_client=http)) as client,
-    ):
+    async with mcp_client(agent.http_url) as client:
         with pytest.raises(MCPError, match="session_id: must be 1 to 128 bytes of printable text"):
             await client.call_tool("send_task", {"message": "go", "session_id": THREAD})

@@ -8,6 +8,7 @@ import pytest
 
 from protolink_grpc import (
     Agent,
+    AgentClient,
     ApprovalDecision,
     ApprovalRequest,
     InvalidArgumentError,
@@ -126,9 +127,8 @@ async def test_an_answer_is_not_asked_for_again_after_a_restart(tmp_path: Path) 
         await answered.wait()
     await asyncio.wait([waiting])
     release.set()
-    async with build() as second, asyncio.timeout(30):
-        while not (found := await second.get_task(task.id)).is_terminal:
-            await asyncio.sleep(0.01)
+    async with build() as second:
+        found = await AgentClient(url=second.card.url).wait_task(task.id)
     output = next(part.content for artifact in found.artifacts for part in artifact.parts)
     assert (output.result, len(desk.questions)) == ("2 nights", 1)
 
