@@ -2,14 +2,17 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import grpc.aio
 from plgrpc.v1 import agent_service_pb2 as pb
 from plgrpc.v1 import part_pb2, task_input_pb2, task_pb2
 
+from bench.plan import Plan
 from bench.process import Server
 from bench.rows import Sample
 
@@ -122,3 +125,48 @@ async def measure_load(server: Server, load: Callable[[], Awaitable[Sample]]) ->
 async def measure_floor(server: Server, channel: grpc.aio.Channel) -> Sample:
     """Measure calls of the gRPC floor for a moment: the current speed of the machine, by which bars are scaled."""
     return await measure_load(server, lambda: closed_loop(unary(channel, "SendTask"), message("x" * 100), 16, 0.3))
+
+
+# -- Comparisons ----------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Lane:
+    """One of several cases that are compared with each other: repeated calls with one request."""
+
+    server: Server
+    call: Call
+    request: bytes
+
+
+SLICE_S = 0.25
+"""Length of the slices into which the rounds of a comparison are divided, in seconds."""
+
+SETTLE_S = 0.05
+"""Time after a slice, in seconds, in which the server ends the work that outlives its response, such as the run of a turn."""
+
+
+async def measure_in_turns(
+    plan: Plan, lanes: Sequence[Lane], in_flight: int, *, slice_s: float = SLICE_S
+) -> list[list[Sample]]:
+    """Measure lanes in turns, and return the samples of each lane in the same order.
+
+    The lanes take turns in each slice, in reverse order in every second one. So a change of the machine's speed affects all of
+    them, and no lane is always the first one. The ratio of two lanes is the median of their ratios in the slices: see `row_of`.
+    """
+    for lane in lanes:
+        await closed_loop(lane.call, lane.request, in_flight, min(0.3, plan.seconds))
+    samples: list[list[Sample]] = [[] for _ in lanes]
+    order = list(zip(lanes, samples, strict=True))
+    slices = max(1, round(plan.seconds / slice_s))
+    for _ in range(plan.rounds * slices):
+        for lane, mine in order:
+            mine.append(await measure_load(lane.server, partial(_slice, lane, in_flight, plan.seconds / slices)))
+        order.reverse()
+    return samples
+
+
+async def _slice(lane: Lane, in_flight: int, seconds: float) -> Sample:
+    sample = await closed_loop(lane.call, lane.request, in_flight, seconds)
+    await asyncio.sleep(SETTLE_S)
+    return sample

@@ -1,11 +1,10 @@
 """SendTask: the floor, the memory store and the SQLite store, in turns within each round."""
 
 from contextlib import AsyncExitStack
-from functools import partial
 
-from bench.load import Call, channel_to, closed_loop, measure_load, message, unary
+from bench.load import SLICE_S, Lane, channel_to, measure_in_turns, message, unary
 from bench.plan import Plan, print_progress
-from bench.process import Server, servers
+from bench.process import servers
 from bench.rows import Row, Sample, row_of
 
 SYSTEMS = {"floor": "floor", "memory": "echo-memory", "sqlite": "echo-sqlite"}
@@ -20,25 +19,14 @@ async def send(plan: Plan) -> list[Row]:
     rows: list[Row] = []
     for size, max_tasks in SIZES.items():
         async with servers(*SYSTEMS.values(), max_tasks=max_tasks) as started, AsyncExitStack() as stack:
-            lanes = [
-                (server, unary(await stack.enter_async_context(channel_to(server)), "SendTask")) for server in started
-            ]
+            calls = [unary(await stack.enter_async_context(channel_to(server)), "SendTask") for server in started]
+            lanes = [Lane(*each, message("x" * size)) for each in zip(started, calls, strict=True)]
             for in_flight in IN_FLIGHT:
                 print_progress(f"send: {size} B, {in_flight} in flight")
-                rows += _rows(await _rounds(plan, lanes, size, in_flight), size, in_flight)
+                # In a slice with too few requests for each caller, most of them begin or end it.
+                slice_s = SLICE_S if in_flight <= 16 else plan.seconds
+                rows += _rows(await measure_in_turns(plan, lanes, in_flight, slice_s=slice_s), size, in_flight)
     return rows
-
-
-async def _rounds(plan: Plan, lanes: list[tuple[Server, Call]], size: int, in_flight: int) -> list[list[Sample]]:
-    """Return the samples of each system."""
-    request = message("x" * size)
-    for _, call in lanes:
-        await closed_loop(call, request, in_flight, min(0.3, plan.seconds))
-    samples: list[list[Sample]] = [[] for _ in lanes]
-    for _ in range(plan.rounds):
-        for (server, call), mine in zip(lanes, samples, strict=True):
-            mine.append(await measure_load(server, partial(closed_loop, call, request, in_flight, plan.seconds)))
-    return samples
 
 
 def _rows(samples: list[list[Sample]], size: int, in_flight: int) -> list[Row]:

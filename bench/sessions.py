@@ -9,7 +9,7 @@ import grpc.aio
 from plgrpc.v1 import agent_service_pb2, session_pb2
 from plgrpc.v1 import session_service_pb2 as pb
 
-from bench.load import Call, channel_to, closed_loop, measure_load, message, one_by_one, unary
+from bench.load import Lane, channel_to, measure_in_turns, measure_load, message, one_by_one, unary
 from bench.plan import Plan, print_progress
 from bench.process import Server, servers
 from bench.rows import Row, Sample, row_of
@@ -56,20 +56,14 @@ async def _turns(plan: Plan, server: Server, channel: grpc.aio.Channel) -> list[
     plain = message("x" * SIZE)
     with_session = agent_service_pb2.SendTaskRequest.FromString(plain)
     with_session.input.session_id = "bench"
-    lanes: list[tuple[str, Call, bytes]] = [
-        ("send", unary(channel, "SendTask"), plain),
-        ("send-in-session", unary(channel, "SendTask"), with_session.SerializeToString()),
-        ("submit", unary(channel, "SubmitTurn", SERVICE), _turn("bench", "x" * SIZE, plain)),
-    ]
-    samples: list[list[Sample]] = [[] for _ in lanes]
-    for _, call, request in lanes:
-        await closed_loop(call, request, IN_FLIGHT, min(0.3, plan.seconds))
-    for _ in range(plan.rounds):
-        for (_, call, request), mine in zip(lanes, samples, strict=True):
-            load = partial(closed_loop, call, request, IN_FLIGHT, plan.seconds)
-            mine.append(await measure_load(server, load))
+    lanes = {
+        "send": Lane(server, unary(channel, "SendTask"), plain),
+        "send-in-session": Lane(server, unary(channel, "SendTask"), with_session.SerializeToString()),
+        "submit": Lane(server, unary(channel, "SubmitTurn", SERVICE), _turn("bench", "x" * SIZE, plain)),
+    }
+    samples = await measure_in_turns(plan, [*lanes.values()], IN_FLIGHT)
     rows = []
-    for (name, _, _), mine in zip(lanes, samples, strict=True):
+    for name, mine in zip(lanes, samples, strict=True):
         row = row_of(f"session.{name}.{store}", "turns", mine, samples[0])
         row.in_flight, row.bytes = IN_FLIGHT, SIZE
         if name != "send":
