@@ -429,7 +429,7 @@ class Agent(AgentTools):
     async def call_agent(self, agent_url: str, task: Task | Message | str) -> Task:
         """Send a task to a peer, given by URL or by its name in the registry, and return it when it ends or waits."""
         given = Task.of(task)
-        answer = await call_peer(self._components.actions, self._peers, agent_url, given)
+        answer = await call_peer(self._components.actions, self._peer_tasks, agent_url, given)
         return self._note_answer(given, answer) if agent_url.startswith(RUNTIME_SCHEME) else answer
 
     def _note_answer(self, task: Task, answer: Task) -> Task:
@@ -440,11 +440,13 @@ class Agent(AgentTools):
 
     async def send_message_to(self, agent_url: str, message: Message | str) -> Message:
         """Send one message to a peer and return its answer."""
-        return await message_peer(self._components.actions, self._peers, agent_url, message)
+        return await message_peer(self._components.actions, self._peer_tasks, agent_url, message)
 
     def peer(self, target: str | AgentCard) -> AgentPeer:
         """Return a peer by name, URL or card, for several calls."""
-        return AgentPeer(target.url if isinstance(target, AgentCard) else target, self._peers, self._components.actions)
+        return AgentPeer(
+            target.url if isinstance(target, AgentCard) else target, self._peer_tasks, self._components.actions
+        )
 
     async def discover_agents(self, filter_by: dict[str, Any] | None = None) -> list[AgentCard]:
         """Return the cards of the matching peers in the registry."""

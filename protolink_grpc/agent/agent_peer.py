@@ -11,7 +11,7 @@ import grpc
 import grpc.aio
 
 from protolink_grpc.agent.peer_stubs import PeerChannel
-from protolink_grpc.agent.peers import Peers
+from protolink_grpc.agent.peer_tasks import PeerTasks
 from protolink_grpc.agent.relay import Give, relayed
 from protolink_grpc.client.questions import Answer, question_task, read_answer
 from protolink_grpc.client.sync import SyncFacade
@@ -32,11 +32,11 @@ from protolink_grpc.runtime.run import Run, current_run
 S = TypeVar("S")
 
 
-async def call_peer(actions: Actions, peers: Peers, target: str, task: Task, *, relay: Relay | None = None) -> Task:
+async def call_peer(actions: Actions, tasks: PeerTasks, target: str, task: Task, *, relay: Relay | None = None) -> Task:
     """Send a task to a peer. Within a run this is an action of the run."""
     run = current_run()
     if run is None:
-        return await peers.run(target, task, relay=relay)
+        return await tasks.run(target, task, relay=relay)
     return await call_peer_of_run(run, actions, target, task, relay=relay)
 
 
@@ -47,11 +47,11 @@ async def call_peer_of_run(run: Run, actions: Actions, target: str, task: Task, 
 
 
 async def stream_peer(
-    actions: Actions, peers: Peers, target: str, task: Task, *, deltas: bool = False
+    actions: Actions, tasks: PeerTasks, target: str, task: Task, *, deltas: bool = False
 ) -> AsyncGenerator[RunEvent, None]:
     """Like `call_peer`, but yield the task's events as they arrive. Closing the stream does not cancel the task."""
     if current_run() is None:
-        peer = await peers.find(target)
+        peer = await tasks.peers.find(target)
         with peer.explain_refusals():
             async with aclosing(peer.client.send_task_streaming(peer.url, task, deltas=deltas)) as stream:
                 async for each in stream:
@@ -59,43 +59,43 @@ async def stream_peer(
         return
 
     def send(give: Give[RunEvent]) -> Coroutine[Any, Any, Task]:
-        return call_peer(actions, peers, target, task, relay=Relay(give, deltas))
+        return call_peer(actions, tasks, target, task, relay=Relay(give, deltas))
 
     async with aclosing(relayed(send)) as events:
         async for event in events:
             yield event
 
 
-async def message_peer(actions: Actions, peers: Peers, target: str, message: Message | str) -> Message:
+async def message_peer(actions: Actions, tasks: PeerTasks, target: str, message: Message | str) -> Message:
     """Like `call_peer`, with one message as a separate task; return the answer."""
-    return answer_of(await call_peer(actions, peers, target, Task.create(message)))
+    return answer_of(await call_peer(actions, tasks, target, Task.create(message)))
 
 
 class AgentPeer:
     """A peer, which is looked up at each call, because its address may change."""
 
-    def __init__(self, target: str, peers: Peers, actions: Actions) -> None:
+    def __init__(self, target: str, tasks: PeerTasks, actions: Actions) -> None:
         self.target = target
-        self._peers = peers
+        self._tasks = tasks
         self._actions = actions
 
     async def card(self) -> AgentCard:
         """Return the peer's card, requested from the peer itself."""
-        peer = await self._peers.find(self.target)
+        peer = await self._tasks.peers.find(self.target)
         with peer.explain_refusals():
             return await peer.client.get_agent_card(peer.url)
 
     async def run_task(self, task: Task) -> Task:
         """Send a task and return it when it ends or waits."""
-        return await call_peer(self._actions, self._peers, self.target, task)
+        return await call_peer(self._actions, self._tasks, self.target, task)
 
     def run_task_streaming(self, task: Task, *, deltas: bool = False) -> AsyncGenerator[RunEvent, None]:
         """Send a task and yield its events. With `deltas`, also yield the text that models are producing."""
-        return stream_peer(self._actions, self._peers, self.target, task, deltas=deltas)
+        return stream_peer(self._actions, self._tasks, self.target, task, deltas=deltas)
 
     async def send_message(self, message: Message | str) -> Message:
         """Send one message and return the answer."""
-        return await message_peer(self._actions, self._peers, self.target, message)
+        return await message_peer(self._actions, self._tasks, self.target, message)
 
     @overload
     async def ask(
@@ -190,12 +190,12 @@ class AgentPeer:
         an action of the run: it is in the log, has a share of the budget and is canceled with the run; a recovering run gets the
         first response. There, a call waits without a limit unless it has a `timeout`.
         """
-        channel: Any = PeerChannel(self.target, self._peers, self._actions)
+        channel: Any = PeerChannel(self.target, self._tasks, self._actions)
         return kind(channel)
 
     def stub_sync(self, kind: Callable[[grpc.Channel], S]) -> S:
         """As `stub`, for code that does not await. In the thread of a tool, the calls are actions of the tool's run."""
-        channel: Any = PeerChannel(self.target, self._peers, self._actions)
+        channel: Any = PeerChannel(self.target, self._tasks, self._actions)
         return cast(S, SyncFacade(kind(channel), _wait))
 
 

@@ -7,6 +7,7 @@ from typing import Any
 from protolink_grpc.agent.config import AgentConfig, MemoryConfig
 from protolink_grpc.agent.local_agent import PRINCIPAL
 from protolink_grpc.agent.mcp_tools import AttachedServers
+from protolink_grpc.agent.peers import Peers
 from protolink_grpc.errors import InvalidArgumentError
 from protolink_grpc.llms.base import LLM
 from protolink_grpc.llms.context_policy import context_policy_of
@@ -80,6 +81,7 @@ class AgentComponents:
         self.executor = DefaultHandler(self.actions, self.model)
         self.mcp: AttachedServers | None = None
         self.find_conversation: FindConversation | None = None
+        self.peers: Peers | None = None
         self._budgets: OrderedDict[tuple[str, str], BudgetEnforcer] = OrderedDict()
 
     def _conversations(self, principal: str) -> ConversationMemory | None:
@@ -161,7 +163,7 @@ class AgentComponents:
 
     async def tool_inventory(self, principal: str, scopes: frozenset[str]) -> ToolInventorySnapshot:
         """Return the tools that a principal with these scopes can use, and the peers that the model can call."""
-        peers = self.actions.peers
+        peers = self.peers
         if self.llm is None or self.model.peers is None or peers is None:
             return tool_inventory(self.toolbox, self.policy, principal, scopes)
         cards = [each for each in await self.model.peers() if each.name != self._name]

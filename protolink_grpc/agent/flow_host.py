@@ -6,7 +6,7 @@ from hashlib import blake2b
 from typing import Any
 
 from protolink_grpc.agent.local_agent import LocalAgent
-from protolink_grpc.agent.peers import CANCEL_GRACE_S, Peers
+from protolink_grpc.agent.peer_tasks import CANCEL_GRACE_S, PeerTasks
 from protolink_grpc.agent.registry import registry_client
 from protolink_grpc.agent.trust import PeerClients
 from protolink_grpc.client.agent_client import AgentClient
@@ -36,9 +36,9 @@ CARD_S = 2.0
 class FlowConnection:
     """The peers that the steps of a flow can reach."""
 
-    def __init__(self, actions: Actions, peers: Peers) -> None:
+    def __init__(self, actions: Actions, tasks: PeerTasks) -> None:
         self.actions = actions
-        self.peers = peers
+        self.tasks = tasks
         self._cards: dict[str, AgentCard | None] = {}
 
     async def card(self, target: str) -> AgentCard | None:
@@ -50,20 +50,20 @@ class FlowConnection:
     async def _requested_card(self, target: str) -> AgentCard | None:
         try:
             async with asyncio.timeout(CARD_S):
-                peer = await self.peers.find(target)
+                peer = await self.tasks.peers.find(target)
                 return await peer.client.get_agent_card(peer.url)
         except (ProtolinkError, TimeoutError):
             return None
 
     def cancel(self, target: str, task_id: str, reason: str) -> None:
-        self.peers.cancel(target, task_id, reason)
+        self.tasks.cancel(target, task_id, reason)
 
 
 class AgentFlowHost:
     """The host of the flows of one agent, with its actions and peers."""
 
-    def __init__(self, actions: Actions, peers: Peers) -> None:
-        self._base = FlowConnection(actions, peers)
+    def __init__(self, actions: Actions, tasks: PeerTasks) -> None:
+        self._base = FlowConnection(actions, tasks)
         self._cancellations: set[asyncio.Task[None]] = set()
         # With the objects whose ids are the keys, so that no other object gets their ids.
         self._connections: dict[tuple[int, int], tuple[FlowConnection, Any, Any]] = {}
@@ -75,12 +75,13 @@ class AgentFlowHost:
         key = (id(client or outer), id(registry or outer))
         found, *_ = self._connections.get(key, (None,))
         if found is None:
-            peers = outer.peers.with_other(
+            peers = outer.tasks.peers.with_other(
                 None if client is None else PeerClients(client),
                 None if registry is None else registry_client(registry, None, None, ()),
             )
             base = self._base.actions
-            found = FlowConnection(Actions(base.toolbox, base.gate, peers), peers)
+            tasks = PeerTasks(peers)
+            found = FlowConnection(Actions(base.toolbox, base.gate, tasks), tasks)
             self._connections[key] = (found, client, registry)
         return found
 
@@ -113,7 +114,8 @@ class AgentFlowHost:
             await asyncio.wait(set(self._cancellations), timeout=CANCEL_GRACE_S)
         connections, self._connections = self._connections, {}
         for each, *_ in connections.values():
-            await each.peers.aclose()
+            await each.tasks.peers.aclose()
+            await each.tasks.aclose()
 
 
 async def execute_flow(flow: Flow, task: Task) -> Task:

@@ -20,7 +20,8 @@ from protolink_grpc.agent.grpc_port import ServedAgent
 from protolink_grpc.agent.identity import ANY_PORT, listen_address, resolve_card
 from protolink_grpc.agent.lifetime import close_from_thread, log_listening, stop_on_signal
 from protolink_grpc.agent.local_agent import LocalAgent, LocalEndpoint, announce, announce_object, withdraw
-from protolink_grpc.agent.peers import OUTAGE_S, Peers
+from protolink_grpc.agent.peer_tasks import OUTAGE_S, PeerTasks
+from protolink_grpc.agent.peers import Peers
 from protolink_grpc.agent.ports import AgentPorts
 from protolink_grpc.agent.registry import Registry, registry_client
 from protolink_grpc.agent.trust import PeerClients, PeerTrust
@@ -115,7 +116,7 @@ class AgentLifecycle:
         trusted = config.peering.trusted_peers
         self._trusted_peers = trusted if isinstance(trusted, str) else tuple(trusted)
         self._clients = self._new_clients(card.transport if card.transport == "runtime" else "grpc", serving.tls)
-        self._peers = self._new_peers()
+        self._peers, self._peer_tasks = self._new_peers()
         self._limits = config.runtime.limits or Limits()
         self._edge_settings = edge_settings(serving, card.url)
         self._service_calls = ServiceCalls(self._edge_settings.grpc.request_bounds, self._edge_settings.access)
@@ -190,7 +191,7 @@ class AgentLifecycle:
         if registry is not None:
             self._registry_given = registry if isinstance(registry, Registry) else None
             self._registry = registry_client(registry, None, tls or self._edge_settings.grpc.tls, self._metadata)
-        self._peers = self._new_peers()
+        self._peers, self._peer_tasks = self._new_peers()
         self.store = store if store is not None else self.store
         return self
 
@@ -374,6 +375,7 @@ class AgentLifecycle:
             await ports.close(min(grace, 1.0))
         await self._flow_host.aclose()
         await self._peers.aclose()
+        await self._peer_tasks.aclose()
         await self._components.aclose()
         await self._runner.aclose(grace_s=0)
         self._runner = ToolRunner(max_workers=self._runner.max_workers, timeout_s=self._runner.timeout_s)
@@ -515,15 +517,16 @@ class AgentLifecycle:
         )
         return PeerClients(own, AgentClient(transport, tls=tls, outage_s=OUTAGE_S), self.card.name)
 
-    def _new_peers(self) -> Peers:
+    def _new_peers(self) -> tuple[Peers, PeerTasks]:
         trust = PeerTrust(
             self._trusted_peers, self._config.peering.trust_registry, self._registry_given or self._registry
         )
         peers = Peers(self._clients, self._registry, trust, lambda: self.card)
-        self._flow_host = AgentFlowHost(self._components.actions, peers)
-        self._components.actions.peers = peers
+        tasks = PeerTasks(peers)
+        self._flow_host = AgentFlowHost(self._components.actions, tasks)
+        self._components.actions.peers, self._components.peers = tasks, peers
         self._components.model.peers = peers.cards if self.card.capabilities.delegation else None
-        return peers
+        return peers, tasks
 
 
 def _store(store: TaskStore | None, run_store: RunStore | None) -> TaskStore:

@@ -11,7 +11,7 @@ from typing import Any, Final, TypeVar
 from google.protobuf.json_format import MessageToDict, MessageToJson
 from google.protobuf.message import Message
 
-from protolink_grpc.agent.peers import Peers, marked_session
+from protolink_grpc.agent.peer_tasks import PeerTasks, marked_session, session_at
 from protolink_grpc.agent.relay import Give, relayed
 from protolink_grpc.agent.trust import PeerConnection
 from protolink_grpc.client.agent_access import CONNECT_S
@@ -69,14 +69,14 @@ class PeerChannel:
         target: URL or name of the peer.
     """
 
-    def __init__(self, target: str, peers: Peers, actions: Actions) -> None:
+    def __init__(self, target: str, tasks: PeerTasks, actions: Actions) -> None:
         self.target = target
-        self._peers = peers
+        self._tasks = tasks
         self._actions = actions
 
     def unary_unary(self, path: str, *serializers: Any, **settings: Any) -> Callable[..., UnaryCall[Any]]:
         """As `grpc.aio.Channel.unary_unary`."""
-        method = PeerMethod(self.target, self._peers, path, serializers, settings)
+        method = PeerMethod(self.target, self._tasks, path, serializers, settings)
 
         async def call(
             request: Message,
@@ -92,7 +92,7 @@ class PeerChannel:
 
     def stream_unary(self, path: str, *serializers: Any, **settings: Any) -> Callable[..., UnaryCall[Any]]:
         """As `grpc.aio.Channel.stream_unary`. Within a run, the requests are read to their end before the call."""
-        method = PeerMethod(self.target, self._peers, path, serializers, settings, takes_stream=True)
+        method = PeerMethod(self.target, self._tasks, path, serializers, settings, takes_stream=True)
 
         async def call(
             requests: AsyncIterable[Message] | Iterable[Message],
@@ -117,7 +117,7 @@ class PeerChannel:
 
     def unary_stream(self, path: str, *serializers: Any, **settings: Any) -> Callable[..., StreamCall[Any]]:
         """As `grpc.aio.Channel.unary_stream`."""
-        method = PeerMethod(self.target, self._peers, path, serializers, settings)
+        method = PeerMethod(self.target, self._tasks, path, serializers, settings)
 
         async def call(
             request: Message,
@@ -179,7 +179,7 @@ class PeerMethod:
     def __init__(
         self,
         target: str,
-        peers: Peers,
+        tasks: PeerTasks,
         path: str,
         serializers: tuple[Any, ...],
         settings: dict[str, Any],
@@ -189,7 +189,7 @@ class PeerMethod:
         self._takes_stream = takes_stream
         self.target = target
         self.path = path
-        self.peers = peers
+        self.tasks = tasks
         self._serializers = serializers
         self._settings = settings
         # A positional argument or one with a name, as for `grpc.aio.Channel.unary_unary`.
@@ -213,11 +213,11 @@ class PeerMethod:
 
     async def connect(self, url: str) -> PeerConnection:
         """Return the instance at a URL if it can be connected to, or else another one; the first one if none can."""
-        first = await self.peers.reach(self.target, url)
+        first = await self.tasks.peers.reach(self.target, url)
         if "://" in self.target or await self.channel(first).connect(CONNECT_S):
             return first
-        for other in await self.peers.instances(self.target):
-            peer = await self.peers.reach(self.target, other)
+        for other in await self.tasks.peers.instances(self.target):
+            peer = await self.tasks.peers.reach(self.target, other)
             if other != url and await self.channel(peer).connect(CONNECT_S):
                 return peer
         return first
@@ -225,12 +225,12 @@ class PeerMethod:
     async def _find(self, request: MethodRequest) -> PeerConnection:
         """Return the instance for a call that belongs to no run: the one that has received its request id, or else the next one."""
         request_id = next((str(value) for key, value in request.metadata if key.lower() == REQUEST_ID), "")
-        receiver = self.peers.receiver(self.target, request_id) if request_id else None
+        receiver = self.tasks.peers.receiver(self.target, request_id) if request_id else None
         if receiver is not None:
-            return await self.peers.reach(self.target, receiver)
-        peer = await self.connect(await self.peers.choose_instance(self.target))
+            return await self.tasks.peers.reach(self.target, receiver)
+        peer = await self.connect(await self.tasks.peers.choose_instance(self.target))
         if request_id and "://" not in self.target and await self.channel(peer).connect(CONNECT_S):
-            self.peers.remember_receiver(self.target, request_id, peer.url)
+            self.tasks.peers.remember_receiver(self.target, request_id, peer.url)
         return peer
 
     async def call(self, request: MethodRequest) -> Any:
@@ -288,7 +288,7 @@ class CallInRun:
         return self._method
 
     async def choose_instance(self) -> str:
-        return await self._method.peers.choose_instance(self.agent)
+        return await self._method.tasks.peers.choose_instance(self.agent)
 
     async def connect(self, url: str) -> str:
         self._peer = await self._method.connect(url)
@@ -298,7 +298,7 @@ class CallInRun:
         peer, observer = self._peer, CallObserver(note=self._given.note)
         metadata: tuple[Entry, ...] = ()
         if peer is None or peer.url != url:
-            peer = await self._method.peers.reach(self.agent, url)
+            peer = await self._method.tasks.peers.reach(self.agent, url)
         try:
             metadata = self._metadata_of(action_id, peer, context)
             with peer.explain_refusals():
@@ -308,7 +308,7 @@ class CallInRun:
             return MethodAnswer(None, _usage(observer, error), error, self._link(peer, metadata, observer))
         except BaseException:
             if self._run.token.is_cancelled:
-                self._method.peers.cancel_task(peer, action_id, self._run.token.reason)
+                self._method.tasks.cancel_task(peer, action_id, self._run.token.reason)
             raise
 
     async def _exchange(self, peer: PeerConnection, metadata: tuple[Entry, ...], observer: CallObserver) -> Any:
@@ -340,7 +340,7 @@ class CallInRun:
     def _metadata_of(self, action_id: str, peer: PeerConnection, context: RunContext) -> tuple[Entry, ...]:
         ids: tuple[Entry, ...] = ((REQUEST_ID, action_id), (TASK_ID, action_id))
         if context.session_id:
-            session = self._method.peers.session_at(peer, self._run.principal, context.session_id)
+            session = session_at(peer, self._run.principal, context.session_id)
             if not session.isascii():  # metadata is ASCII; the mark alone is unique
                 session = marked_session(self._run.principal, session).encode("ascii", "ignore").decode()
             ids = (*ids, (SESSION_ID, session))

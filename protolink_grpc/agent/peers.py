@@ -1,49 +1,30 @@
-"""Finds other agents by URL or name, and sends them tasks. The calls that users make are in `agent_peer`."""
+"""Finds other agents by URL or name, with the credentials that they receive. `peer_tasks` sends them tasks."""
 
 import asyncio
-import re
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
-from contextlib import AbstractContextManager, aclosing, nullcontext, suppress
-from dataclasses import replace
-from hashlib import blake2b
+from collections.abc import Callable, Sequence
+from contextlib import aclosing, suppress
 from typing import Any
 
-from protolink_grpc.agent.local_agent import PRINCIPAL
 from protolink_grpc.agent.trust import PeerClients, PeerConnection, PeerTrust
-from protolink_grpc.auth.principal import ANONYMOUS
-from protolink_grpc.client.backoff import Backoff
 from protolink_grpc.client.lru_map import LRUMap
-from protolink_grpc.client.port import A2A
 from protolink_grpc.client.registry_client import RegistryClient
-from protolink_grpc.client.task_calls import Target
 from protolink_grpc.errors import (
     AgentNotFoundError,
     DeadlineExceededError,
     ProtolinkError,
-    TaskNotFoundError,
     UnavailableError,
-    UnimplementedError,
 )
 from protolink_grpc.logs import get_logger
 from protolink_grpc.models.card import AgentCard
-from protolink_grpc.models.events import PeerTaskLinked
-from protolink_grpc.models.ids import new_request_id
-from protolink_grpc.models.task import Task
-from protolink_grpc.models.watch import StopAt
-from protolink_grpc.net.address import RUNTIME_SCHEME, comparable_url
-from protolink_grpc.runtime.actions.delegation import Relay
+from protolink_grpc.net.address import comparable_url
 from protolink_grpc.runtime.run import current_run
 from protolink_grpc.wire.registry import AgentChange, AgentChangeKind, AgentFilter, RegisteredAgent
-from protolink_grpc.wire.tasks import MAX_ID_BYTES
 
 log = get_logger(__name__)
 
-Note = Callable[[PeerTaskLinked], Awaitable[None]]
-"""Records the ids of a task at a peer."""
-
 
 class Peers:
-    """Finds and calls peers.
+    """Finds peers.
 
     A name may have several instances. This agent keeps calling the same instance while it is registered, because a waiting task
     exists only there. If that instance is unreachable, or is draining and does not have the task, another instance is called.
@@ -75,7 +56,6 @@ class Peers:
         self._watch: asyncio.Task[None] | None = None
         self._complete = asyncio.Event()
         self._first_cards_deadline = 0.0
-        self._cancellations: set[asyncio.Task[Any]] = set()
 
     def with_other(self, clients: PeerClients | None, registry: RegistryClient | None) -> "Peers":
         """Return peers with another client or another registry. Names in another registry are not trusted."""
@@ -165,6 +145,27 @@ class Peers:
             trusted = self._trust.of_name(target) or self._trust.of_server(url)
         return self._clients.reach(url, trusted=trusted)
 
+    async def reach_recorded(self, target: str, url: str) -> PeerConnection:
+        """Return the connection to the URL that an earlier process called. Another agent may be there now, so the credentials for a
+        name are only sent while the URL is registered under this name.
+
+        Raises:
+            UnavailableError: The registry is unavailable.
+        """
+        if "://" in target:
+            return await self.reach(target, url)
+        trusted = self._trust.of_server(url)
+        if not trusted and self._clients.has_secrets and self._trust.of_name(target):
+            trusted = await self._instance(url, target) is not None
+        return self._clients.reach(url, trusted=trusted)
+
+    def name_at(self, target: str, url: str) -> str:
+        """Return the name of the agent at a URL: the target, or the name under which it is registered; empty if unknown."""
+        if "://" not in target:
+            return target
+        registered = self._known.get(comparable_url(url))
+        return "" if registered is None else registered.card.name
+
     def _reach_instance(self, name: str, url: str) -> PeerConnection:
         met = self._met.setdefault(name, {})
         met.pop(url, None)
@@ -241,8 +242,6 @@ class Peers:
         """Return the matching cards from the registry; empty without a registry."""
         return [] if self._registry is None else await self._registry.discover(filter_by)
 
-    # -- For the runtime -------------------------------------------------------------------------------------------------
-
     async def cards(self) -> Sequence[AgentCard]:
         """Return the agents for delegation, sorted by name: read from the registry once, and updated by a watch.
 
@@ -299,249 +298,12 @@ class Peers:
             self._known.pop(url, None)
 
     async def aclose(self) -> None:
-        """Stop watching the registry, and wait for pending cancellations up to a timeout. Those that remain are given up."""
+        """Stop watching the registry."""
         watch, self._watch = self._watch, None
         if watch is not None:
             watch.cancel()
             await asyncio.wait([watch])
-        if self._cancellations:
-            _, late = await asyncio.wait(set(self._cancellations), timeout=CANCEL_GRACE_S)
-            for each in late:
-                each.cancel()
-            if late:
-                await asyncio.wait(late)
 
-    async def run(
-        self,
-        target: str,
-        task: Task,
-        request_id: str | None = None,
-        *,
-        note: Note | None = None,
-        known: PeerTaskLinked | None = None,
-        relay: Relay | None = None,
-        continues: bool = False,
-    ) -> Task:
-        """Send a task and return it when it ends or waits. If the wait is canceled with the run, the task is canceled too.
-
-        Args:
-            note: Called after the peer is connected and before the task is sent, and again when an A2A peer has assigned its ids.
-            known: The ids that an earlier process has noted for this request.
-            relay: Receives the task's events.
-            continues: The task must exist at the peer.
-        """
-        run, request = current_run(), request_id or new_request_id()
-        peer: PeerConnection | None = None
-        may_be_sent = False
-        try:
-            adopted = None if known is None else await self._adopt(target, task, known)
-            peer = adopted or await self.connect(target, task.id, "" if known is None else known.url)
-            if run is not None:
-                task = self._in_session_of(run.principal, task, peer)
-            protocol = "" if note is None else await peer.client.protocol(peer.url)
-            if note is not None:
-                await note(self._link(target, peer, task, protocol) if adopted is None or known is None else known)
-            may_be_sent = True
-            with peer.explain_refusals(), _noted_ids(peer, task, note if protocol == A2A else None):
-                if adopted is not None:
-                    return await self._follow_task(peer, task.id, relay)
-                if relay is not None:
-                    return await self._relay(peer, task, request, relay)
-                return await self._send(peer, task, request, "continue" if continues else None)
-        except asyncio.CancelledError:
-            if run is None or run.token.is_cancelled:
-                reason = run.token.reason if run is not None else None
-                if peer is not None and may_be_sent:
-                    self.cancel_task(peer, task.id, reason)
-                elif known is not None:  # an earlier process has sent it
-                    self._spawn(self._cancel_known(target, task, known, reason))
-            raise
-
-    def _link(self, target: str, peer: PeerConnection, task: Task, protocol: str) -> PeerTaskLinked:
-        """Return the ids that a task will have at a peer, as far as they are known."""
-        registered = self._known.get(comparable_url(peer.url))
-        name = target if "://" not in target else "" if registered is None else registered.card.name
-        if protocol == A2A:
-            return PeerTaskLinked(name, peer.url, protocol)
-        return PeerTaskLinked(name, peer.url, protocol, task.id, task.session_id or "")
-
-    async def _adopt(self, target: str, task: Task, known: PeerTaskLinked) -> PeerConnection | None:
-        """Return the A2A peer that has the task which an earlier process sent; None if the task must be sent.
-
-        Raises:
-            ProtolinkError: The peer was unavailable for `OUTAGE_S`; the error is retryable.
-        """
-        if known.protocol != A2A:
-            return None
-        why = "it has another context, or has not received the message"
-        try:
-            peer = await self._find_known(target, task, known)
-            if peer is not None:
-                return peer
-        except ProtolinkError as error:
-            if error.rule.retryable:
-                raise
-            why = str(error)
-        log.warning(
-            "task %s is sent again, because task %s at %s cannot be followed: %s",
-            task.id,
-            known.task_id,
-            known.url,
-            why,
-        )
-        return None
-
-    async def _find_known(self, target: str, task: Task, known: PeerTaskLinked) -> PeerConnection | None:
-        """Return the A2A peer if it has the task which an earlier process sent, or None. Retries for up to `OUTAGE_S`.
-
-        Raises:
-            ProtolinkError: The peer did not return the task.
-        """
-        backoff = Backoff(OUTAGE_S)
-        while True:
-            backoff.begin()
-            try:
-                peer = await self._reach_recorded(target, known.url)
-                is_found = await peer.client.a2a_tasks(peer.url).adopt(task, known, peer.client.timeout)
-                return peer if is_found else None
-            except ProtolinkError as error:
-                if not error.rule.retryable:
-                    raise
-                await backoff.wait_after(error)
-
-    async def _reach_recorded(self, target: str, url: str) -> PeerConnection:
-        """Return the connection to the URL that an earlier process called. Another agent may be there now, so the credentials for a
-        name are only sent while the URL is registered under this name.
-
-        Raises:
-            UnavailableError: The registry is unavailable.
-        """
-        if "://" in target:
-            return await self.reach(target, url)
-        trusted = self._trust.of_server(url)
-        if not trusted and self._clients.has_secrets and self._trust.of_name(target):
-            trusted = await self._instance(url, target) is not None
-        return self._clients.reach(url, trusted=trusted)
-
-    async def _cancel_known(self, target: str, task: Task, known: PeerTaskLinked, reason: str | None) -> None:
-        """Cancel a task that an earlier process sent, if the peer has it."""
-        try:
-            if known.protocol == A2A:
-                peer = await self._find_known(target, task, known)
-            else:
-                peer = await self.find(target, task.id, known.url)
-        except ProtolinkError as error:
-            log.info("task %s at %s could not be canceled: %s", known.task_id, known.url, error)
-            return
-        if peer is not None:
-            await self._cancel(peer, task.id, reason)
-
-    async def _follow_task(self, peer: PeerConnection, task_id: str, relay: Relay | None) -> Task:
-        """Follow a task that the peer has, until it ends or waits."""
-        if relay is not None:
-            stream = peer.client.subscribe(task_id, agent_url=peer.url, stop_at=StopAt.INTERRUPTED, deltas=relay.deltas)
-            async with aclosing(stream) as events:
-                async for event in events:
-                    await relay.give(event)
-        return await self._wait_ended(peer, task_id)
-
-    def _in_session_of(self, owner: str, task: Task, peer: PeerConnection) -> Task:
-        """Return the task with a session id that is specific to the owner; see `session_at`."""
-        session = task.session_id
-        if session is None or (there := self.session_at(peer, owner, session)) == session:
-            return task
-        task = task.settled()
-        context = None if task.context is None else replace(task.context, session_id=there)
-        return replace(task, session_id=there, context=context)
-
-    def session_at(self, peer: PeerConnection, owner: str, session_id: str) -> str:
-        """Return the id of a session of `owner` at a peer. It is specific to the owner, because there all tasks are this agent's.
-
-        The session id is unchanged if the peer sees the same principal as this agent.
-        """
-        there = PRINCIPAL if peer.url.startswith(RUNTIME_SCHEME) else ANONYMOUS if peer.client.is_anonymous else None
-        return session_id if owner == there and not _MARK.search(session_id) else marked_session(owner, session_id)
-
-    async def _send(self, peer: PeerConnection, task: Task, request: str, target: Target | None) -> Task:
-        """Send the task in one call, and follow it if the call is interrupted."""
-        try:
-            return await peer.client.send_task(peer.url, task, request_id=request, target=target)
-        except (DeadlineExceededError, UnavailableError) as error:
-            # The task continues there: only the call has timed out or was interrupted.
-            try:
-                return await self._wait_ended(peer, task.id)
-            except (TaskNotFoundError, UnimplementedError):
-                raise error from None  # an agent of another system may not support getting tasks
-
-    async def _relay(self, peer: PeerConnection, task: Task, request: str, relay: Relay) -> Task:
-        task_id = task.id
-        stream = peer.client.send_task_streaming(peer.url, task, request_id=request, deltas=relay.deltas)
-        async with aclosing(stream) as events:
-            async for event in events:
-                task_id = event.task_id or task_id
-                await relay.give(event)
-        return await self._wait_ended(peer, task_id)
-
-    async def _wait_ended(self, peer: PeerConnection, task_id: str) -> Task:
-        """Wait for the end of a task across interruptions, without sending it again, which could start it again."""
-        backoff = Backoff(OUTAGE_S)
-        while True:
-            backoff.begin()
-            try:
-                return await peer.client.wait_task(task_id, agent_url=peer.url)
-            except (DeadlineExceededError, UnavailableError) as error:
-                await backoff.wait_after(error)
-
-    def cancel_task(self, peer: PeerConnection, task_id: str, reason: str | None) -> None:
-        """Cancel a task of this agent at a peer, without waiting for the answer."""
-        self._spawn(self._cancel(peer, task_id, reason))
-
-    async def _cancel(self, peer: PeerConnection, task_id: str, reason: str | None) -> None:
-        why = reason or "the work that delegated this was canceled"
-        for pause_s in (*ARRIVAL_PAUSES_S, 0.0):
-            try:
-                await peer.client.cancel_task(peer.url, task_id, reason=why)
-                return
-            except TaskNotFoundError:
-                # The task may not have arrived yet.
-                await asyncio.sleep(pause_s)
-            except ProtolinkError as error:
-                log.info("task %s at %s could not be canceled: %s", task_id, peer.url, error)
-                return
-
-    def cancel(self, target: str, task_id: str, reason: str) -> None:
-        """Cancel a task of a peer, without waiting for it."""
-        self._spawn(self._cancel_at(target, task_id, reason))
-
-    async def _cancel_at(self, target: str, task_id: str, reason: str) -> None:
-        try:
-            peer = await self.find(target, task_id)
-        except ProtolinkError as error:
-            log.info("task %s at %s could not be canceled: %s", task_id, target, error)
-            return
-        await self._cancel(peer, task_id, reason)
-
-    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        """Run a coroutine independently of the calling asyncio task."""
-        cancellation = asyncio.get_running_loop().create_task(work)
-        self._cancellations.add(cancellation)
-        cancellation.add_done_callback(self._cancellations.discard)
-
-
-def _noted_ids(peer: PeerConnection, task: Task, note: Note | None) -> AbstractContextManager[None]:
-    """Call `note` in this block with the ids that an A2A peer assigns to a task."""
-    return nullcontext() if note is None else peer.client.a2a_tasks(peer.url).note_ids(task.id, note)
-
-
-def marked_session(owner: str, session_id: str) -> str:
-    """Append a stable suffix for the owner to a session id, so that sessions of different owners differ at a peer."""
-    mark = blake2b(f"{len(owner)}:{owner}{session_id}".encode(), digest_size=16).hexdigest()
-    # An existing suffix is replaced.
-    plain = _MARK.sub("", session_id).encode()[: MAX_ID_BYTES - len(mark) - 1]
-    return f"{plain.decode(errors='ignore')}~{mark}"
-
-
-_MARK = re.compile(r"~[0-9a-f]{32}\Z")
 
 REMEMBERED_REQUESTS = 10_000
 """Maximum number of requests with an id of the caller whose instance is remembered."""
@@ -551,12 +313,3 @@ MET_INSTANCES = 16
 
 FIRST_CARDS_S = 2.0
 """Timeout for the registry's first response, in seconds."""
-
-CANCEL_GRACE_S = 2.0
-"""How long shutdown waits for cancellations that were sent to peers, in seconds."""
-
-OUTAGE_S = 15.0
-"""How long a peer with a delegated task may be unreachable before the task counts as lost, in seconds: longer than a restart."""
-
-ARRIVAL_PAUSES_S = (0.02, 0.04, 0.08, 0.16, 0.32, 0.64)
-"""Interval between attempts to cancel a task that has not arrived at its agent yet, in seconds."""

@@ -86,6 +86,9 @@ DEFAULT_STEPS = 10
 CANCEL_CHECK_S = 0.02
 """Interval at which a thread in `wait_for` checks whether the run was canceled."""
 
+CANCEL_GRACE_S = 2.0
+"""How long the end of a canceled run waits for the cancellations of its delegated tasks, in seconds."""
+
 T = TypeVar("T")
 
 _current: ContextVar["Run | None"] = ContextVar("plgrpc_run", default=None)
@@ -202,6 +205,7 @@ class Run(Emitter):
     _confirming: asyncio.Task[None] | None = None
     _accept_waiters: list[asyncio.Future[None]] | None = None
     _end_waiters: list[asyncio.Future[None]] | None = None
+    _ends_after: list[asyncio.Future[None]] | None = None
 
     def __init__(
         self,
@@ -306,6 +310,13 @@ class Run(Emitter):
             self.is_taken = True
             self._interrupt()
         return not self.is_taken
+
+    def end_after(self, work: asyncio.Future[None]) -> None:
+        """Let the end of this run wait for `work` if the run is canceled, up to `CANCEL_GRACE_S`. A crash before the end leaves the
+        task to the recovery, which repeats the work."""
+        if self._ends_after is None:
+            self._ends_after = []
+        self._ends_after.append(work)
 
     def abandon_at_rest(self) -> None:
         """Abandon the run as soon as it waits for a person or is paused, because a stop interrupts no work then."""
@@ -558,6 +569,9 @@ class Run(Emitter):
             return None
         token = self.token
         if token.is_cancelled:
+            if self._ends_after is not None:
+                with suppress(asyncio.CancelledError):  # the service is stopping
+                    await asyncio.wait(self._ends_after, timeout=CANCEL_GRACE_S)
             ending = TaskStatusChanged.because(fold.state, TaskState.CANCELED, token.reason, usage=self.usage)
         elif self.is_abandoned and self._stays(fold):
             await self._record_rest([])

@@ -125,12 +125,14 @@ class A2AServer:
     Attributes:
         url: Where its card is.
         errands: What it does.
+        handler: Answers the requests of each binding.
         requests: The headers and paths of all HTTP requests.
     """
 
-    def __init__(self, url: str, errands: Errands, card: a2a_pb2.AgentCard) -> None:
+    def __init__(self, url: str, errands: Errands, card: a2a_pb2.AgentCard, handler: Any) -> None:
         self.url = url
         self.errands = errands
+        self.handler = handler
         self.card = card
         self.requests: list[dict[str, str]] = []
 
@@ -218,7 +220,7 @@ async def a2a_server(
     handler = DefaultRequestHandler(
         agent_executor=errands, task_store=InMemoryTaskStore(), agent_card=card, push_config_store=webhooks
     )
-    server = A2AServer(url, errands, card)
+    server = A2AServer(url, errands, card, handler)
     app = Starlette(
         routes=[
             *create_agent_card_routes(card, cache_control="max-age=60"),

@@ -274,7 +274,8 @@ HANGS = """
 async def test_a_child_whose_process_died_counts_as_its_whole_share(
     registry: Registry, launch: Callable[..., Awaitable[Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in ("peers", "lifecycle"):  # where it waits for the end of a task, and what its clients are made with
+    # Where it waits for the end of a task, and what its clients are made with.
+    for module in ("peer_tasks", "lifecycle"):
         monkeypatch.setattr(f"protolink_grpc.agent.{module}.OUTAGE_S", 0.2)
     child = await launch(HANGS)
     url = await child.line()

@@ -48,7 +48,7 @@ from protolink_grpc import (
     ToolRejectedError,
     create_llm,
 )
-from protolink_grpc.agent import peers
+from protolink_grpc.agent import peer_tasks
 from protolink_grpc.llms import ModelRequest, ModelResponse
 
 MODULE = "examples.code_assistant.demo"
@@ -796,7 +796,7 @@ async def test_a_coder_that_is_killed_after_a_write_makes_the_edit_once(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # The new process may start slowly on a loaded machine.
-    monkeypatch.setattr(peers, "OUTAGE_S", 120.0)
+    monkeypatch.setattr(peer_tasks, "OUTAGE_S", 120.0)
     url, program = free_url(), str(world.root.parent / "program.py")
     Path(program).write_text(CODER)
     await world.others()

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from a2a.server.agent_execution import RequestContext
 from a2a.server.events import EventQueue
+from a2a.utils.errors import InternalError
 from delegation_world import Handled, call, log_of, thinking
 from foreign_world import GRPC, JSONRPC, REST, A2AServer, a2a_server
 
@@ -44,6 +45,8 @@ CALLER = """
 
     class Caller(Agent):
         async def handle_task(self, task):
+            if kind == "two calls":
+                await self.call_agent(peer, "sweep")
             answer = await self.call_agent(peer, "work 1")
             return task.complete(answer.messages[-1].text)
 
@@ -80,19 +83,23 @@ class Caller(Agent):
     async def handle_task(self, task: Task) -> Task:
         if self._kind == "flow":
             return await super().handle_task(task)
+        first = await self.call_agent(self._peer, "sweep") if self._kind == "two calls" else None
         answer = await self.call_agent(self._peer, "work 1")
-        return task.complete(answer.messages[-1].text)
+        before = "" if first is None else f"{first.state}: {first.get_output()}, {first.artifacts[0].name}, "
+        return task.complete(before + answer.messages[-1].text)
 
 
 def links(log: Sequence[RunEvent]) -> list[PeerTaskLinked]:
     return [event.payload for event in log if isinstance(event.payload, PeerTaskLinked)]
 
 
-async def linked(client: AgentClient, task_id: str) -> PeerTaskLinked:
-    """The ids of the delegated task, as soon as they are in the log."""
+async def linked(client: AgentClient, task_id: str, number: int = 1) -> PeerTaskLinked:
+    """The ids of a delegated task, as soon as they are in the log."""
     async for event in client.subscribe(task_id):
         if isinstance(event.payload, PeerTaskLinked):
-            return event.payload
+            number -= 1
+            if not number:
+                return event.payload
     raise AssertionError("the log has no ids")
 
 
@@ -101,7 +108,7 @@ async def killed_while_the_peer_works(launch: Launch, kind: str, path: Path, ser
     program = await launch(CALLER, kind, path, server.url, 0, FAULTS)
     client = AgentClient(url=await program.line())
     task = await client.submit_task(None, Task.create("work 1"))
-    link = await linked(client, task.id)
+    link = await linked(client, task.id, 2 if kind == "two calls" else 1)
     await program.kill()
     return task.id, link.task_id
 
@@ -294,6 +301,46 @@ async def test_a_task_that_the_agent_has_lost_is_sent_again(tmp_path: Path, laun
         assert (task.state, task.messages[-1].text) == (TaskState.COMPLETED, "finished")
         (heard,) = server.errands.heard
         assert [link.task_id for link in links(await log_of(agent, task_id))] == [first, heard.task_id]
+
+
+@pytest.mark.parametrize("binding", [JSONRPC, REST, GRPC])
+async def test_a_task_is_not_sent_again_while_its_agent_fails(binding: str, tmp_path: Path, launch: Launch) -> None:
+    async with a2a_server(binding) as server:
+        task_id, remote_id = await killed_while_the_peer_works(launch, "handler", tmp_path / "tasks.db", server)
+        get_task, failed = server.handler.on_get_task, asyncio.Semaphore(0)
+
+        async def fail(*_: Any) -> Any:
+            failed.release()
+            raise InternalError("the database is away")
+
+        server.handler.on_get_task = fail
+        async with Caller("handler", tmp_path / "tasks.db", server.url) as agent:
+            for _ in range(2):
+                await failed.acquire()
+            server.handler.on_get_task = get_task
+            finish(server)
+            task = await AgentClient(url=agent.card.url).wait_task(task_id)
+            assert (task.state, task.messages[-1].text) == (TaskState.COMPLETED, "finished")
+        assert [message.task_id for message in server.errands.heard] == [remote_id]
+
+
+async def test_a_recorded_answer_is_read_from_the_log_without_a_call_of_the_agent(
+    tmp_path: Path, launch: Launch
+) -> None:
+    async with a2a_server() as server:
+        task_id, _ = await killed_while_the_peer_works(launch, "two calls", tmp_path / "tasks.db", server)
+        port = int(server.url.rpartition(":")[2])
+        finish(server)
+        await server.errands.done.wait()
+    # This one has lost both tasks.
+    async with a2a_server(port=port) as server, Caller("two calls", tmp_path / "tasks.db", server.url) as agent:
+        finish(server)
+        task = await AgentClient(url=agent.card.url).wait_task(task_id)
+        assert (task.state, task.messages[-1].text) == (
+            TaskState.COMPLETED,
+            "completed: did: sweep, result, finished",
+        )
+        assert [part.text for message in server.errands.heard for part in message.parts] == ["work 1"]
 
 
 async def test_only_the_task_with_the_same_context_is_taken_up() -> None:

@@ -5,7 +5,7 @@ import itertools
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from protolink_grpc.agent.peers import marked_session
+from protolink_grpc.agent.peer_tasks import marked_session
 from protolink_grpc.wire.tasks import MAX_ID_BYTES, check_id
 
 names = st.text(min_size=1, max_size=40)

@@ -1,8 +1,8 @@
-"""Delegation as an action: another agent works on a task with a share of the run's budget. `PeerPort` finds and calls the agent."""
+"""Delegation as an action: another agent works on a task with a share of the run's budget. `PeerPort` calls the agent."""
 
 import asyncio
 import inspect
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
@@ -20,11 +20,19 @@ from protolink_grpc.errors import (
 from protolink_grpc.models.action import BudgetUsage, RunAction
 from protolink_grpc.models.card import AgentCard
 from protolink_grpc.models.context import RunBudget, RunContext
-from protolink_grpc.models.events import PeerTaskLinked, RunEvent
-from protolink_grpc.models.failure import RUN_LOST
-from protolink_grpc.models.json_value import plain
-from protolink_grpc.models.lifecycle import TaskState
-from protolink_grpc.models.part import ToolOutput
+from protolink_grpc.models.events import (
+    Payload,
+    PeerTaskLinked,
+    RunEvent,
+    TaskArtifactUpdated,
+    TaskMessagesAdded,
+    TaskStatusChanged,
+)
+from protolink_grpc.models.failure import RUN_LOST, Failure
+from protolink_grpc.models.json_value import plain, to_json
+from protolink_grpc.models.lifecycle import TaskState, parse_state
+from protolink_grpc.models.message import Message
+from protolink_grpc.models.part import Part, PartType, ToolOutput
 from protolink_grpc.models.payload import copied
 from protolink_grpc.models.task import Task
 from protolink_grpc.models.tool import OfferedTool
@@ -56,16 +64,7 @@ class Relay:
 
 
 class PeerPort(Protocol):
-    """Finds and calls other agents."""
-
-    async def cards(self) -> Sequence[AgentCard]:
-        """Return the cards of the agents to which work can be delegated, without this agent, sorted by name."""
-        ...
-
-    @property
-    def has_all_cards(self) -> bool:
-        """Whether the registry has sent all its agents, so that no card is missing because it does not answer."""
-        ...
+    """Sends tasks to other agents."""
 
     async def run(
         self,
@@ -89,7 +88,7 @@ class PeerPort(Protocol):
                 error no longer means that the work did not begin. The `task_id` is empty if the agent assigns it: then `note` is
                 called again as soon as it is known.
             known: What `note` has got for this request in an earlier process. The task of an A2A agent is read and not sent again,
-                if the agent still has it.
+                unless the agent states that it does not have the task.
             relay: Receives the events of the task.
             continues: The task must exist at the agent.
         """
@@ -161,7 +160,7 @@ class Actions(ToolActions):
     ) -> Task:
         """Send a task to another agent, as an action of the run. Return the task when it has ended or waits for input.
 
-        A recovering run gets the task that the earlier run sent.
+        A recovering run gets the task that the earlier run sent. If the action has ended, the task is read from the log.
 
         Args:
             target: Name or URL of the agent.
@@ -177,7 +176,7 @@ class Actions(ToolActions):
 
             def summarize(answer: Task) -> dict[str, Any]:
                 answers.append(answer)
-                return {"task_id": answer.id, "state": str(answer.state), "output": copied(answer.get_output())}
+                return _record_answer(answer, task)
 
             async def execute(action: RunAction) -> ActionResult:
                 known = _recorded_link(record)
@@ -187,11 +186,13 @@ class Actions(ToolActions):
 
         outcome = await self.gate.perform(action_context, prepare, position=position)
         outcome.value()
-        if not answers:
-            # The outcome is from an earlier run: repeating its request returns the same task.
-            known = _recorded_link(record)
-            answers.append(await self._peers.run(target, task, outcome.action_id, known=known, relay=relay))
-        return answers[0]
+        if answers:
+            return answers[0]
+        answer, given = _recorded_answer(outcome.result, task)
+        if relay is not None:
+            for event in _events_of(answer, given):
+                await relay.give(event)
+        return answer
 
     async def exchange(
         self,
@@ -304,6 +305,63 @@ def recorded_usage(used: BudgetUsage | None, share: Reservation) -> BudgetUsage 
 
 def _recorded_link(record: ActionRecord | None) -> PeerTaskLinked | None:
     return None if record is None else record.peer_task
+
+
+MAX_ANSWER_BYTES = 1 << 20
+"""Maximum size of a task in the result of its action, as JSON. Of a larger one, the log has the output only."""
+
+
+def _record_answer(answer: Task, sent: Task) -> dict[str, Any]:
+    """Return the result of the action for the log: the output of a task, and what the agent has added to it.
+
+    Args:
+        sent: The task as it was sent; the handler has its messages and artifacts.
+    """
+    known = {each.id for each in sent.messages} | {each.id for each in sent.artifacts}
+    added = replace(
+        answer,
+        messages=[each for each in answer.messages if each.id not in known],
+        artifacts=[each for each in answer.artifacts if each.id not in known],
+        context=None,
+    ).to_dict()
+    result = {"task_id": answer.id, "state": str(answer.state), "output": copied(answer.get_output())}
+    if answer.failure is not None:
+        result["failure"] = answer.failure.to_value()
+    return result | {"task": added} if len(to_json(added)) <= MAX_ANSWER_BYTES else result
+
+
+def _recorded_answer(result: Any, sent: Task) -> tuple[Task, tuple[int, int]]:
+    """Return the task of a result of `_record_answer`, and the numbers of its messages and artifacts that were sent.
+
+    A result without the task, as earlier versions wrote it, becomes a task with the output as its answer.
+    """
+    found = result if isinstance(result, Mapping) else {}
+    added = found.get("task")
+    if isinstance(added, Mapping):
+        answer = Task.from_dict(added)
+    else:
+        answer = Task(str(found.get("task_id", sent.id)), parse_state(found.get("state", TaskState.COMPLETED)))
+        if (output := found.get("output")) is not None:
+            kind = PartType.TEXT if isinstance(output, str) else PartType.JSON
+            answer.messages = [Message(role="agent", parts=[Part(kind, output)])]
+    if (failure := found.get("failure")) is not None:
+        answer.failure = Failure.from_value(failure)
+    given = (len(sent.messages), len(sent.artifacts))
+    return (
+        replace(answer, messages=[*sent.messages, *answer.messages], artifacts=[*sent.artifacts, *answer.artifacts]),
+        given,
+    )
+
+
+def _events_of(answer: Task, given: tuple[int, int]) -> Iterator[RunEvent]:
+    """Yield what an agent has added to a task, and its end, as events of the task."""
+    messages, artifacts = answer.messages[given[0] :], answer.artifacts[given[1] :]
+    payloads: list[Payload] = [TaskArtifactUpdated(each) for each in artifacts]
+    if messages:
+        payloads.append(TaskMessagesAdded(tuple(messages)))
+    payloads.append(TaskStatusChanged(TaskState.WORKING, answer.state, answer.failure, usage=answer.usage))
+    for payload in payloads:
+        yield RunEvent(payload=payload, task_id=answer.id)
 
 
 def _child_task(task: Task, own: RunContext | None, parent: RunContext, budget: RunBudget) -> Task:

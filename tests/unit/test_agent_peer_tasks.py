@@ -1,4 +1,4 @@
-"""A run that was recovered looks for its task at an A2A agent that is unavailable for a while, or has moved."""
+"""A run that was recovered looks for its task at an A2A agent that is unavailable for a while, has lost it, or has moved."""
 
 import asyncio
 from dataclasses import replace
@@ -6,9 +6,19 @@ from typing import Any
 
 import pytest
 
-from protolink_grpc import AgentNotFoundError, ProtolinkError, ResourceExhaustedError, Task, UnavailableError
+from protolink_grpc import (
+    AgentNotFoundError,
+    PermissionDeniedError,
+    ProtolinkError,
+    ResourceExhaustedError,
+    Task,
+    TaskNotFoundError,
+    UnavailableError,
+)
+from protolink_grpc.agent.peer_tasks import PeerTasks
 from protolink_grpc.agent.peers import Peers
 from protolink_grpc.agent.trust import PeerClients, PeerTrust
+from protolink_grpc.errors import InternalError, RemoteError
 from protolink_grpc.models.events import PeerTaskLinked
 
 URL = "http://errands.example"
@@ -23,6 +33,8 @@ class Flaky:
     def __init__(self, error: ProtolinkError | None = None) -> None:
         self._error = error
         self.failed = asyncio.Event()
+        self.connecting = asyncio.Event()
+        self.refusals: list[ProtolinkError] = []
         self.canceled = asyncio.Queue[str]()
 
     def a2a_tasks(self, url: str) -> "Flaky":
@@ -32,6 +44,7 @@ class Flaky:
         return "a2a"
 
     async def connect(self, url: str) -> None:
+        self.connecting.set()
         self.failed.set()
         await asyncio.Event().wait()
 
@@ -46,6 +59,8 @@ class Flaky:
         return Task(task_id)
 
     async def cancel_task(self, url: str, task_id: str, *, reason: str) -> None:
+        if self.refusals:
+            raise self.refusals.pop()
         self.canceled.put_nowait(task_id)
 
 
@@ -58,14 +73,52 @@ class Moved:
         raise AgentNotFoundError(name_or_url)
 
 
-def peers_of(client: Any) -> Peers:
-    return Peers(PeerClients(client), None, PeerTrust((), False, None))
+def peers_of(client: Any) -> PeerTasks:
+    return PeerTasks(Peers(PeerClients(client), None, PeerTrust((), False, None)))
 
 
-@pytest.mark.parametrize("error", [UnavailableError("away"), ResourceExhaustedError("too many requests")], ids=repr)
+@pytest.mark.parametrize(
+    "error",
+    [
+        UnavailableError("away"),
+        ResourceExhaustedError("too many requests"),
+        InternalError("broken"),
+        RemoteError("broken", code="INTERNAL"),
+        RemoteError("broken", code="HTTP_500"),
+    ],
+    ids=repr,
+)
 async def test_a_task_is_not_sent_again_while_the_agent_is_unavailable(error: ProtolinkError) -> None:
     peers = peers_of(Flaky(error))
     assert (await peers.run(URL, Task("mine"), known=LINK)).id == "mine"
+    await peers.aclose()
+
+
+async def test_a_refused_read_of_a_task_does_not_send_it_again() -> None:
+    peers = peers_of(Flaky(PermissionDeniedError("not yours")))
+    with pytest.raises(PermissionDeniedError):
+        await peers.run(URL, Task("mine"), known=LINK)
+    await peers.aclose()
+
+
+@pytest.mark.parametrize("error", [TaskNotFoundError("gone"), RemoteError("gone", code="NOT_FOUND")], ids=repr)
+async def test_a_task_that_the_agent_does_not_have_is_sent_again(error: ProtolinkError) -> None:
+    client = Flaky(error)
+    peers = peers_of(client)
+    running = asyncio.ensure_future(peers.run(URL, Task("mine"), known=LINK))
+    await client.connecting.wait()
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    await peers.aclose()
+
+
+async def test_a_cancel_is_repeated_while_the_agent_fails() -> None:
+    client = Flaky()
+    client.refusals = [InternalError("broken"), UnavailableError("away")]
+    peers = peers_of(client)
+    await peers.cancel_recorded(URL, LINK, "no longer needed")
+    assert client.canceled.get_nowait() == "remote"
     await peers.aclose()
 
 
@@ -77,7 +130,7 @@ async def test_a_cancel_between_two_attempts_reaches_the_agent() -> None:
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
         await running
-    assert await client.canceled.get() == "mine"
+    assert await client.canceled.get() == "remote"
     await peers.aclose()
 
 
@@ -89,7 +142,7 @@ async def test_a_cancel_before_the_work_is_sent_again_reaches_the_agent() -> Non
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
         await running
-    assert await client.canceled.get() == "mine"
+    assert await client.canceled.get() == "remote"
     await peers.aclose()
 
 
@@ -106,7 +159,7 @@ async def test_a_cancel_while_the_ids_of_a_found_task_are_recorded_reaches_the_a
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
         await running
-    assert await client.canceled.get() == "mine"
+    assert await client.canceled.get() == "remote"
     await peers.aclose()
 
 
@@ -115,6 +168,6 @@ async def test_the_credentials_for_a_name_are_not_sent_to_a_url_that_the_name_ha
     plain: Any = Flaky()
     registry: Any = Moved()
     trust = PeerTrust(["errands"], False, registry)
-    peers = Peers(PeerClients(with_credentials, plain), registry, trust)
+    peers = PeerTasks(Peers(PeerClients(with_credentials, plain), registry, trust))
     assert (await peers.run("errands", Task("mine"), known=LINK)).id == "mine"
     await peers.aclose()
