@@ -35,7 +35,15 @@ DIFF_COLORS = {"+++": "bold", "---": "bold", "@@": "cyan", "+": "green", "-": "r
 """Color of a diff's line by its beginning; the first one that fits."""
 
 HIDDEN_TYPES = frozenset(
-    {"context.prepared", "llm.call.started", "llm.stream", "action.requested", "action.policy", "task.error"}
+    {
+        "context.prepared",
+        "llm.call.started",
+        "llm.stream",
+        "action.requested",
+        "action.policy",
+        "action.peer_task",
+        "task.error",
+    }
 )
 """Types of events that usually have no line, because other lines show the same, or because they are details."""
 
