@@ -3,7 +3,6 @@
 import asyncio
 import os
 import signal
-import socket
 import sys
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -11,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ports import free_port
 from warm_python import Process, start_python, warm_executable
 
 from protolink_grpc import MCPToolAdapter
@@ -21,12 +21,6 @@ START_S = 60.0
 
 SDK = ("mcp.server.mcpserver", "uvicorn")
 """What a server imports: once for all of them, because it takes longer than most tests."""
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 @asynccontextmanager

@@ -17,6 +17,7 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_status import rpc_status
 from plgrpc.v1 import agent_service_pb2 as pb
 from plgrpc.v1 import task_input_pb2, task_pb2
+from ports import free_port
 
 from protolink_grpc import (
     AddressInUseError,
@@ -55,12 +56,6 @@ class Gated(Agent):
         self.begun.set()
         await self.gate.wait()
         return task.complete("done")
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 # -- coming up and going down ------------------------------------------------------------------------------------------------

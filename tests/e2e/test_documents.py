@@ -16,7 +16,6 @@ import inspect
 import io
 import json
 import re
-import socket
 from collections import Counter, deque
 from collections.abc import AsyncGenerator, Callable
 from pathlib import Path
@@ -25,6 +24,7 @@ from typing import Any
 import httpx
 import pytest
 from documents import FOLDER, NAMES, Block, are_required, blocks_of, read_document
+from ports import free_port
 
 import protolink_grpc
 from protolink_grpc import (
@@ -308,12 +308,6 @@ def test_every_value_on_the_wire_is_compared() -> None:
 
 
 # -- Scenes --------------------------------------------------------------------------------------------------------------
-
-
-def free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return int(found.getsockname()[1])
 
 
 async def never(request: ModelRequest) -> str:

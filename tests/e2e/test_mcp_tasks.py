@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 from mcp_tasks_client import EXTENSION, CreatedTask, Tasks, ask
-from mcp_world import free_port, mcp_client
+from mcp_world import mcp_client
+from ports import free_port
 
 from protolink_grpc import (
     Agent,

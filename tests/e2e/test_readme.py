@@ -6,7 +6,6 @@ import json
 import os
 import re
 import shutil
-import socket
 import subprocess
 import sys
 import textwrap
@@ -18,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ports import free_port
 from stub_plugins import plugin_path
 
 import protolink_grpc
@@ -28,12 +28,6 @@ BLOCKS = re.findall(r"^```(\w+)\n(.*?)^```", (ROOT / "README.md").read_text(), r
 PYTHON = [text for language, text in BLOCKS if language == "python"]
 SHELL = [text for language, text in BLOCKS if language == "bash"]
 GO = [text for language, text in BLOCKS if language == "go"]
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def start(script: Path) -> subprocess.Popen[str]:

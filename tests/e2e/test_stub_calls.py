@@ -11,8 +11,8 @@ import grpc
 import grpc.aio
 import pytest
 from delegation_world import log_of
-from mcp_world import free_port
 from orders_world import OrdersServicer, pb, pb_grpc, shop, target
+from ports import free_port
 
 from protolink_grpc import Agent, AgentClient, RemoteError, SQLiteStore, Task
 from protolink_grpc.errors import InvalidArgumentError, UnavailableError, UnimplementedError

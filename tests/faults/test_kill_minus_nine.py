@@ -2,13 +2,13 @@
 
 import asyncio
 import random
-import socket
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from plgrpc.v1 import agent_service_pb2 as pb
+from ports import free_port
 
 from protolink_grpc import AgentClient, RunEvent, Task, TaskState, UnavailableError
 from protolink_grpc.models.watch import StopAt
@@ -74,12 +74,6 @@ class Round:
 
     async def stored(self, task_id: str) -> list[RunEvent]:
         return [event async for event in self.client.subscribe(task_id, stop_at=StopAt.CURRENT)]
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def check_round(seen: list[list[RunEvent]], log: list[RunEvent]) -> None:

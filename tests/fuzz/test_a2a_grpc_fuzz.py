@@ -13,10 +13,12 @@ from google.protobuf.message import DecodeError, Message
 from google.protobuf.message_factory import GetMessageClass
 from google.rpc import error_details_pb2
 from grpc_status import rpc_status
-from hostile_world import PATIENCE_S, Hostile, hostile_world
+from hostile_world import PATIENCE_S, Hostile
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from test_wire_readers import any_fields
+from random_messages import any_fields
+
+pytestmark = pytest.mark.usefixtures("unharmed")
 
 relaxed = settings(
     deadline=None,
@@ -77,12 +79,6 @@ class Outcome:
 
 
 @pytest.fixture(scope="module")
-def world() -> Iterator[Hostile]:
-    with hostile_world() as found:
-        yield found
-
-
-@pytest.fixture(scope="module")
 def call(world: Hostile) -> Iterator[Call]:
     with grpc.insecure_channel(world.target) as channel:
 
@@ -98,19 +94,6 @@ def call(world: Hostile) -> Iterator[Call]:
             return Outcome()
 
         yield send
-
-
-@pytest.fixture(scope="module")
-def task_id(world: Hostile) -> str:
-    return world.finished_task()
-
-
-@pytest.fixture(autouse=True)
-def unharmed(world: Hostile) -> Iterator[None]:
-    yield
-    world.still_answers()
-    world.comes_to_rest()
-    assert not world.complaints()
 
 
 def must_be_the_callers(outcome: Outcome, method: Method) -> None:

@@ -1,17 +1,17 @@
 """JSON-RPC from callers who send anything: an answer with their id, and the code of what they did wrong, never of ours."""
 
 import json
-from collections.abc import Iterator
-from copy import deepcopy
 from typing import Any
 
 import httpx
 import pytest
-from hostile_world import V1, Hostile, hostile_world
+from a2a_requests import OLD_WEBHOOK, WEBHOOK, Json, v03_send, v1_send
+from hostile_world import V1, Hostile
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
+from json_mutations import json_values, mutated, mutations, numbers, texts, written
 
-Json = dict[str, Any]
+pytestmark = pytest.mark.usefixtures("unharmed")
 
 relaxed = settings(
     deadline=None,
@@ -22,34 +22,6 @@ relaxed = settings(
 PARSE, REQUEST, METHOD, PARAMS = -32700, -32600, -32601, -32602
 A2A = range(-32009, -32000)
 """Of these, -32006 is an agent that has failed."""
-
-numbers = st.integers(-(10**30), 10**30) | st.integers() | st.floats(allow_nan=False, allow_infinity=False)
-texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
-scalars = st.none() | st.booleans() | numbers | texts
-json_values = st.recursive(
-    scalars,
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(texts, inner, max_size=3),
-    max_leaves=8,
-)
-
-
-@pytest.fixture(scope="module")
-def world() -> Iterator[Hostile]:
-    with hostile_world() as found:
-        yield found
-
-
-@pytest.fixture(scope="module")
-def task_id(world: Hostile) -> str:
-    return world.finished_task()
-
-
-@pytest.fixture(autouse=True)
-def unharmed(world: Hostile) -> Iterator[None]:
-    yield
-    world.still_answers()
-    world.comes_to_rest()
-    assert not world.complaints()
 
 
 def answers(world: Hostile, body: bytes, **headers: str) -> list[Json]:
@@ -88,10 +60,6 @@ def refused_for_its_params(error: Json) -> None:
     reason = data["reason"] if isinstance(data, dict) else data[0]["reason"]
     assert reason
     assert code == PARAMS or (code in A2A and code != -32006), error
-
-
-def written(value: Any) -> bytes:
-    return json.dumps(value, ensure_ascii=False).encode()
 
 
 def same(one: Any, other: Any) -> bool:
@@ -200,74 +168,6 @@ def test_a_method_that_is_none_is_not_found(world: Hostile, name: str) -> None:
 
 # -- parameters ----------------------------------------------------------------------------------------------------------
 
-PART: Json = {"text": "hello", "metadata": {"a": [1]}, "mediaType": "text/plain", "filename": "f"}
-PARTS = [
-    PART,
-    {"raw": "AAEC"},
-    {"url": "https://files.example/1", "mediaType": "image/png"},
-    {"data": {"a": [1, None]}},
-]
-PLGRPC_PART: Json = {
-    "data": {"type": "tool_call", "content": {"tool_name": "t", "args": {}, "call_id": "c"}},
-    "mediaType": "application/vnd.plgrpc.part+json",
-    "metadata": {"plgrpc": {"type": "image"}},
-}
-WEBHOOK: Json = {
-    "url": "http://127.0.0.1:9/x",
-    "token": "t",
-    "authentication": {"scheme": "Bearer", "credentials": "c"},
-}
-OLD_PARTS = [
-    {"kind": "text", "text": "hello", "metadata": {"a2a_v1": {"mediaType": "text/plain"}}},
-    {"kind": "file", "file": {"bytes": "AAEC", "mimeType": "image/png", "name": "f"}},
-    {"kind": "file", "file": {"uri": "https://files.example/1"}},
-    {"kind": "data", "data": {"value": 1}, "metadata": {"data_part_compat": True}},
-]
-OLD_WEBHOOK: Json = {"url": "http://127.0.0.1:9/x", "authentication": {"schemes": ["Bearer"], "credentials": "c"}}
-
-
-def v1_send(task_id: str) -> Json:
-    return {
-        "message": {
-            "messageId": "m",
-            "role": "ROLE_USER",
-            "parts": [*PARTS, PLGRPC_PART],
-            "contextId": "c",
-            "metadata": {"a": 1},
-            "extensions": ["urn:x"],
-            "referenceTaskIds": [task_id],
-        },
-        "configuration": {
-            "acceptedOutputModes": ["text/plain"],
-            "historyLength": 1,
-            "returnImmediately": False,
-            "taskPushNotificationConfig": WEBHOOK,
-        },
-        "metadata": {"plgrpc": {"run_context": {"metadata": {"a": 1}, "budget": {"max_steps": 3}}}},
-        "tenant": "t",
-    }
-
-
-def v03_send(task_id: str) -> Json:
-    return {
-        "message": {
-            "kind": "message",
-            "messageId": "m",
-            "role": "user",
-            "parts": OLD_PARTS,
-            "contextId": "old",
-            "referenceTaskIds": [task_id],
-            "metadata": {"a": 1},
-        },
-        "configuration": {
-            "acceptedOutputModes": ["text/plain"],
-            "historyLength": 1,
-            "blocking": True,
-            "pushNotificationConfig": OLD_WEBHOOK,
-        },
-        "metadata": {},
-    }
-
 
 def valid(method: str, task: str) -> Json:
     """Parameters with which the method does something."""
@@ -316,80 +216,6 @@ METHODS = [
     "tasks/pushNotificationConfig/delete",
     "agent/getAuthenticatedExtendedCard",
 ]
-
-oddities = json_values | st.sampled_from(
-    [
-        "",
-        " ",
-        "\x00",
-        "x" * 200,
-        -1,
-        0,
-        101,
-        2**31,
-        2**63,
-        10**300,
-        1e308,
-        1.5,
-        "1",
-        "1e3",
-        "0000-00-00T00:00:00Z",
-        "9999-12-31T23:59:60+99:99",
-        "\U0010ffff",
-        "\u202e",
-        "http://[::1",
-        "file:///etc/passwd",
-        [[]] * 3,
-        {"": None},
-        {"text": "x", "url": "y"},
-        {"plgrpc": {"exact": "{"}},
-        {"a2a": {"message_id": 1}},
-        {"type": "tool_call", "content": 1},
-    ]
-)
-
-
-def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    """Where something stands in a JSON value."""
-    if path:
-        yield path
-    children = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
-    for key, child in children:
-        yield from places(child, (*path, key))
-
-
-def changed(value: Any, path: tuple[Any, ...], how: str, oddity: Any, name: str) -> Any:
-    whole = deepcopy(value)
-    holder = whole
-    for key in path[:-1]:
-        holder = holder[key]
-    last = path[-1]
-    if how == "replace":
-        holder[last] = oddity
-    elif how == "remove":
-        del holder[last]
-    elif isinstance(holder, dict):
-        holder[name] = holder.pop(last) if how == "rename" else oddity
-    else:
-        holder.insert(last, oddity)
-    return whole
-
-
-@st.composite
-def mutations(draw: st.DrawFn) -> list[tuple[float, str, Any, str]]:
-    """What is done to parameters: where (as a share of all places), what, and with which oddity and name."""
-    hows = st.sampled_from(["replace", "replace", "remove", "rename", "add"])
-    names = texts | st.sampled_from(["kind", "data", "raw", "task_id", "message_id", "type", "taskId", "metadata"])
-    one = st.tuples(st.floats(0, 1, exclude_max=True), hows, oddities, names)
-    return draw(st.lists(one, min_size=1, max_size=2))
-
-
-def mutated(params: Json, steps: list[tuple[float, str, Any, str]]) -> Json:
-    for where, how, oddity, name in steps:
-        found = list(places(params))
-        if found:
-            params = changed(params, found[int(where * len(found))], how, oddity, name)
-    return params
 
 
 @pytest.mark.parametrize("method", METHODS)

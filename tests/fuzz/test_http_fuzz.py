@@ -1,42 +1,25 @@
 """v0.3's REST in both spellings and ProtoLink's own routes from callers who send anything: done, or refused as their mistake."""
 
 import json
-from collections.abc import Iterator
 from typing import Any
 
 import httpx
 import pytest
-from hostile_world import Hostile, hostile_world
+from a2a_requests import OLD_WEBHOOK, v03_send
+from hostile_world import Hostile
 from hypothesis import HealthCheck, example, given, reject, settings
 from hypothesis import strategies as st
-from test_a2a_jsonrpc_fuzz import OLD_WEBHOOK, json_values, mutated, mutations, v03_send, written
+from json_mutations import json_values, mutated, mutations, written
 
 Json = dict[str, Any]
+
+pytestmark = pytest.mark.usefixtures("unharmed")
 
 relaxed = settings(
     deadline=None,
     max_examples=30,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
 )
-
-
-@pytest.fixture(scope="module")
-def world() -> Iterator[Hostile]:
-    with hostile_world() as found:
-        yield found
-
-
-@pytest.fixture(scope="module")
-def task_id(world: Hostile) -> str:
-    return world.finished_task()
-
-
-@pytest.fixture(autouse=True)
-def unharmed(world: Hostile) -> Iterator[None]:
-    yield
-    world.still_answers()
-    world.comes_to_rest()
-    assert not world.complaints()
 
 
 def must_be_answered(world: Hostile, path: str, body: bytes, **headers: str) -> None:

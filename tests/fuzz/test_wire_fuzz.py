@@ -10,7 +10,7 @@ from google.rpc import status_pb2
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from plgrpc.v1 import agent_service_pb2, event_pb2, part_pb2, task_input_pb2, task_pb2
-from test_wire_readers import any_fields
+from random_messages import any_fields
 
 from protolink_grpc.edges.grpc.convert import submission_from_pb
 from protolink_grpc.errors import InvalidArgumentError, LogTooNewError, MessageTooLargeError, ProtolinkError

@@ -4,22 +4,17 @@ Needs node, npm and a registry to install the client from, once; without them th
 """
 
 import asyncio
-import fcntl
 import json
-import shutil
-import subprocess
-from functools import cache
 from itertools import count
-from pathlib import Path
 from typing import Any
 
 import pytest
 from interop_stage import World, token
+from node_clients import FOLDER, obstacle
 
 pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(300)]
 
-HERE = Path(__file__).parent / "typescript"
-INSTALL_S, RUN_S = 180.0, 90.0
+RUN_S = 90.0
 NAMES = count(1)
 
 CASES = {
@@ -57,44 +52,6 @@ WAYS = [
 ]
 
 
-@cache
-def obstacle() -> str:
-    """Why the client cannot run here; empty where it can. Installs it where it is not there."""
-    node, npm = shutil.which("node"), shutil.which("npm")
-    if node is None or npm is None:
-        return "node and npm are needed"
-    major = (
-        subprocess.run([node, "--version"], capture_output=True, text=True, check=True).stdout.lstrip("v").split(".")[0]
-    )
-    if int(major) < 20:
-        return f"node 20 or newer is needed, this is {major}"
-    with (HERE / "package.json").open() as wanted:
-        fcntl.flock(wanted, fcntl.LOCK_EX)  # tests in several processes install it once
-        return install(npm, wanted.read())
-
-
-def install(npm: str, wanted: str) -> str:
-    """Install what that package.json wants, where it is not there. Returns what is wrong; nothing where all is well."""
-    done = HERE / "node_modules" / ".installed"
-    if done.exists() and done.read_text() == wanted:
-        return ""
-    try:
-        installed = subprocess.run(
-            [npm, "install", "--no-package-lock"],
-            cwd=HERE,
-            capture_output=True,
-            text=True,
-            timeout=INSTALL_S,
-            check=False,
-        )
-    except subprocess.TimeoutExpired:
-        return f"npm did not install the client within {INSTALL_S:g} s"
-    if installed.returncode:
-        return "npm cannot install the client: " + next(iter(installed.stderr.strip().splitlines()), "it says nothing")
-    done.write_text(wanted)
-    return ""
-
-
 @pytest.fixture(scope="module", autouse=True)
 def client(request: pytest.FixtureRequest) -> None:
     """Skips where the client cannot run, and says so even where skips are not listed."""
@@ -111,7 +68,12 @@ def client(request: pytest.FixtureRequest) -> None:
 async def lines(given: dict[str, Any]) -> dict[str, str]:
     """What the program says, by case: nothing where all is well."""
     process = await asyncio.create_subprocess_exec(
-        "node", "cases.mjs", json.dumps(given), cwd=HERE, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
+        "node",
+        "cases.mjs",
+        json.dumps(given),
+        cwd=FOLDER,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
     )
     try:
         async with asyncio.timeout(RUN_S):

@@ -6,10 +6,9 @@ Needs node, npm and a registry to install the SDK from, once; without them the t
 import asyncio
 import json
 import shutil
-from pathlib import Path
 
 import pytest
-from test_a2a_js_client import obstacle
+from node_clients import FOLDER, obstacle
 
 from protolink_grpc import (
     Agent,
@@ -25,7 +24,6 @@ from protolink_grpc import (
 
 pytestmark = pytest.mark.timeout(300)
 
-HERE = Path(__file__).parent / "typescript"
 RUN_S = 90.0
 
 
@@ -57,7 +55,7 @@ async def test_its_client_calls_the_tools_of_an_agent(node: str) -> None:
 
     async with agent:
         process = await asyncio.create_subprocess_exec(
-            node, "mcp_client.mjs", f"{agent.http_url}/mcp", cwd=HERE, stdout=asyncio.subprocess.PIPE
+            node, "mcp_client.mjs", f"{agent.http_url}/mcp", cwd=FOLDER, stdout=asyncio.subprocess.PIPE
         )
         async with asyncio.timeout(RUN_S):
             output, _ = await process.communicate()
@@ -76,7 +74,7 @@ async def test_the_tools_of_its_server_are_tools_of_an_agent(node: str) -> None:
         return ApprovalDecision(True, request.request_id, edited_arguments={"nights": 3})
 
     agent = Agent("host", approval_handler=answer)
-    await agent.add_mcp(MCPToolAdapter("stdio", command=node, args=["mcp_server.mjs"], cwd=str(HERE)))
+    await agent.add_mcp(MCPToolAdapter("stdio", command=node, args=["mcp_server.mjs"], cwd=str(FOLDER)))
     async with agent:
         assert agent.tools["add"].read_only
         assert agent.tools["add"].input_schema["$schema"] == "http://json-schema.org/draft-07/schema#"

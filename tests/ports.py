@@ -1,0 +1,10 @@
+"""Ports for servers whose address must be known before they start."""
+
+import socket
+
+
+def free_port() -> int:
+    """Return a port of the loopback address that is free now. Another program may take it."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
