@@ -28,7 +28,6 @@ OPTIONS = [
 LOCAL = ("127.0.0.1", "::1", "localhost")
 SECRETS = {"authorization", "proxy-authorization", "x-api-key", "cookie"}
 CUTS = {grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.INTERNAL, grpc.StatusCode.UNKNOWN, grpc.StatusCode.CANCELLED}
-
 GOES_ON = {v1.TaskState.SUBMITTED, v1.TaskState.WORKING}
 
 
@@ -132,7 +131,7 @@ class Client(grpc.UnaryUnaryClientInterceptor, grpc.UnaryStreamClientInterceptor
                 return call
 
     def intercept_unary_stream(self, continuation: Any, details: Any, request: Any) -> Any:
-        return continuation(Details(details.method, None, self._headers), request)
+        return continuation(Details(details.method, None, (*(details.metadata or ()), *self._headers)), request)
 
     def send(self, given: v1.TaskInput, request_id: str = "") -> v1.Task:
         """Send a task and return it when it has ended or waits. The request id makes retries safe: it runs once."""
@@ -174,6 +173,8 @@ class Client(grpc.UnaryUnaryClientInterceptor, grpc.UnaryStreamClientInterceptor
                 with typed_errors(), closing(responses):
                     for event in (each for response in responses for each in response.events):
                         attempts.progress()
+                        if after not in (0, event.sequence - 1):
+                            raise CallError(grpc.StatusCode.DATA_LOSS, f"event {event.sequence} came after {after}")
                         task_id, after, status = event.task_id, event.sequence, event.task_status
                         settled = status is not None and status.new_state not in GOES_ON
                         yield event

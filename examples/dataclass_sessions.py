@@ -30,6 +30,8 @@ class Sessions:
         request = v1.StreamTurnRequest(session_id=session_id, turn_id=turn_id)
         with closing(resumed(self.calls.stream_turn, request)) as responses:
             for event in (each for response in responses for each in response.events):
+                if request.after_sequence not in (0, event.sequence - 1):
+                    raise CallError(StatusCode.DATA_LOSS, f"event {event.sequence} came after {request.after_sequence}")
                 request.after_sequence, status = event.sequence, event.task_status
                 yield event
                 if event.last or (status is not None and status.new_state not in GOES_ON):

@@ -704,7 +704,10 @@ class StoreFullError(StoreError):
 
 
 class RemoteError(ProtolinkError):
-    """A peer returned a reason that has no class in this version; `remote_reason` holds it."""
+    """A peer returned a reason that has no class in this version; `remote_reason` holds it.
+
+    `code` is gRPC's. DATA_LOSS without a reason is the client's own error: an event is missing in a stream.
+    """
 
     reason = "REMOTE_ERROR"
 

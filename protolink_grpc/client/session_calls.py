@@ -222,7 +222,7 @@ class SessionCalls:
         def open_stream(after: int) -> AsyncGenerator[list[RunEvent], None]:
             return sessions.stream(session_id, turn_id, after, deltas=deltas)
 
-        resumed = resumed_batches(open_stream, ends=SETTLED, outage_s=self._client.outage_s)
+        resumed = resumed_batches(open_stream, after=None, ends=SETTLED, outage_s=self._client.outage_s)
         async with aclosing(resumed) as batches:
             async for events in batches:
                 for event in events:

@@ -184,7 +184,7 @@ class TaskCalls(AgentAccess):
                 return agent.watch(watched, after, StopAt.INTERRUPTED, deltas=deltas, timeout_s=None)
             return agent.stream(news, request, target=aim, expected=expected_sequence, deltas=deltas, timeout_s=None)
 
-        resumed = resumed_batches(open_stream, ends=SETTLED, outage_s=self.outage_s)
+        resumed = resumed_batches(open_stream, after=None, ends=SETTLED, outage_s=self.outage_s)
         try:
             async with aclosing(resumed) as batches:
                 async for events in batches:

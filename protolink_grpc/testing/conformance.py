@@ -23,6 +23,7 @@ from protolink_grpc.errors import (
     InvalidArgumentError,
     LinkCycleError,
     ProtolinkError,
+    RemoteError,
     SequenceConflictError,
     SessionNotFoundError,
     TaskFinishedError,
@@ -338,6 +339,17 @@ async def unknown_enum(world: World) -> None:
     expect("the states", states, ["submitted", "unknown-77", "completed"])
 
 
+async def missing_event(world: World) -> None:
+    task, sequences = Task.create("gap 5 count 10"), []
+    async with expect_refusal(RemoteError) as gap:
+        async for event in world.agent.send_task_streaming(None, task):
+            sequences.append(event.sequence)  # noqa: PERF401 -- those before the error count
+    expect("the code and the task", (gap[0].code, gap[0].metadata.get("task_id")), ("DATA_LOSS", task.id))
+    expect("the events before the gap", sequences, [1, 2, 3, 4, 5])
+    rest = [event.sequence async for event in world.agent.subscribe(task.id, after=5)]
+    expect("the events after them", rest, list(range(6, 14)))
+
+
 async def outage(world: World) -> None:
     await expect_survived(world, "outage 4000 40 count 100")
 
@@ -557,6 +569,25 @@ async def typed_call(world: World) -> None:
     expect("the fields", [each["path"] for each in rejected[0].details["errors"]], ["divisor"])
     task_id = rejected[0].metadata["task_id"]
     expect("the id of the task of the error", (await world.calculator.get_task(task_id)).id, task_id)
+
+
+async def typed_stream(world: World) -> None:
+    messages, services = grpc.protos_and_services("protolink_grpc/testing/calculator.proto")
+    calculator: Any = world.calculator.stub(services.CalculatorStub)
+    word, request_id = uuid.uuid4().hex, ("x-request-id", uuid.uuid4().hex)
+
+    async def count(name: str, times: int, *headers: tuple[str, str]) -> list[int]:
+        request = messages.CountRequest(name=name, times=times)
+        return [response.result async for response in calculator.Count(request, metadata=headers)]
+
+    expect("the totals", await count(word, 50, ("x-cut-after", "20 10 30")), list(range(1, 51)))
+    totals = [await count(word, 10, request_id, ("x-cut-after", "3")), await count(word, 10, request_id)]
+    expect("the totals of one request", totals, [list(range(51, 61))] * 2)
+    total = (await calculator.Accumulate(messages.AccumulateRequest(name=word))).result.value
+    expect("the total afterwards", total, 60)
+    async with expect_refusal(ToolRejectedError) as rejected:
+        await count("", 1)
+    expect("the fields", [each["path"] for each in rejected[0].details["errors"]], ["name"])
 
 
 async def references(world: World) -> None:
@@ -785,6 +816,7 @@ PROGRAM: dict[str, Callable[[World], Awaitable[None]]] = {
     "registry": registry,
     "tool": tool,
     "typed-call": typed_call,
+    "typed-stream": typed_stream,
     "references": references,
     "sessions": sessions,
     "tasks": tasks,
@@ -792,6 +824,7 @@ PROGRAM: dict[str, Callable[[World], Awaitable[None]]] = {
     "unknown-event": unknown_event,
     "unknown-part": unknown_part,
     "unknown-enum": unknown_enum,
+    "missing-event": missing_event,
     "outage": outage,
     "reset": reset,
     "early-ok": early_ok,

@@ -12,6 +12,7 @@ FAULTS = {
     "outage": "outage MILLIS N TEXT: does TEXT; once its stream has shown N events, the hostile address is down for MILLIS",
     "reset": "reset CODE N TEXT: does TEXT; after N events its stream gets an HTTP/2 RST_STREAM with that code, once",
     "early": "early N TEXT: does TEXT; its stream ends with status OK after N events, once",
+    "gap": "gap N TEXT: does TEXT; the stream that starts it leaves out the event after the first N",
     "idle": "idle N MILLIS TEXT: its streams are cut after MILLIS of silence, N times; then it does TEXT",
     "forget": "forget N TEXT: does TEXT; its stream is cut after N events, and then there is no such task",
     "undecided": "undecided N TEXT: does TEXT; its stream is cut after N events, and each later one before any until its approval"

@@ -283,6 +283,15 @@ class FaultyService:
                 if script is not None and _is_cut_at_end(script) and (end := find_settling(frames)) is not None:
                     yield self._rewrite(frames[: end + 1])
                     await self._cut("this stream was cut after an end, as requested")
+                if script is not None and cut_after and _has_gap(script):
+                    if len(frames) <= cut_after - shown:
+                        cut_after -= len(frames)
+                    else:
+                        del frames[cut_after - shown]
+                        cut_after = 0
+                    if frames:
+                        yield self._rewrite(frames) + position
+                    continue
                 if script is None or not cut_after or shown + len(frames) < cut_after:
                     shown += len(frames)
                     yield self._rewrite(frames) + position
@@ -445,6 +454,12 @@ def _is_cut_at_end(script: Script) -> bool:
     """Whether each stream of that task is cut after an event that ends the task or makes it wait."""
     fault = script.directive.fault
     return fault is not None and fault.kind == "cut-end"
+
+
+def _has_gap(script: Script) -> bool:
+    """Whether the stream that starts that task leaves out an event."""
+    fault = script.directive.fault
+    return fault is not None and fault.kind == "gap"
 
 
 def _is_undecided(script: Script) -> bool:

@@ -48,12 +48,37 @@ class Break(IntEnum):
     """Close every connection, and refuse new ones for that number of milliseconds."""
 
 
+@dataclass(slots=True)
+class _Countdown:
+    """The messages of a stream that are still forwarded. `unread` is the last one if it is incomplete."""
+
+    left: int
+    unread: bytes = b""
+
+    def find_end(self, payload: bytes) -> int | None:
+        """Count the messages that end in the next data of the stream. Returns where the last one ends, or None."""
+        before = len(self.unread)
+        data = self.unread + payload
+        at = 0
+        while len(data) >= at + MESSAGE_PREFIX_BYTES:
+            end = at + MESSAGE_PREFIX_BYTES + int.from_bytes(data[at + 1 : at + MESSAGE_PREFIX_BYTES])
+            if len(data) < end:
+                break
+            at = end
+            self.left -= 1
+            if self.left == 0:
+                return at - before
+        self.unread = data[at:]
+        return None
+
+
 @dataclass(eq=False, slots=True)
 class _Link:
     """A client's connection and the corresponding connection to the server."""
 
     client: asyncio.StreamWriter
     server: asyncio.StreamWriter
+    countdown: _Countdown | None = None
     reset: set[int] = field(default_factory=set)
     # The last data of each stream, because a marker may be split across two frames.
     tails: dict[int, bytes] = field(default_factory=dict)
@@ -96,6 +121,12 @@ class HostileProxy:
         port = peer.rpartition(":")[2]
         for link in [each for each in self._links if each.port == port]:
             link.abort()
+
+    def close_connection_after(self, peer: str, messages: int) -> None:
+        """As `close_connection`, when the client has received so many messages of a call, which must be the only one."""
+        port = peer.rpartition(":")[2]
+        for link in [each for each in self._links if each.port == port]:
+            link.countdown = _Countdown(messages)
 
     @asynccontextmanager
     async def serve(self, server: Address) -> AsyncIterator[None]:
@@ -156,6 +187,10 @@ class HostileProxy:
                 stream_id = _stream_id(header)
                 if header[3] == DATA and stream_id in link.reset:
                     continue
+                if header[3] == DATA and link.countdown and (end := link.countdown.find_end(payload)) is not None:
+                    link.client.write(frame(DATA, stream_id, payload[:end]))
+                    await asyncio.sleep(SHOWN_S)
+                    return
                 if header[3] == DATA and (found := self._find_marker(link, stream_id, payload)) is not None:
                     at, what, number = found
                     if at > 0:

@@ -275,6 +275,7 @@ def test_no_example_goes_untested() -> None:
         "__init__.py",
         "dataclass_client.py",
         "dataclass_sessions.py",
+        "dataclass_streams.py",
         "echo.py",
         "tck_agent.py",
         "traces.py",

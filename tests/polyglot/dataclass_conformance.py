@@ -24,6 +24,7 @@ import betterproto2  # noqa: E402  # after the paths above, as are the others
 from calculator_dataclasses.acme.calculator import v1 as calculator_v1  # noqa: E402
 from dataclass_client import CallError, Client, text_input, typed_errors  # noqa: E402
 from dataclass_sessions import Sessions, resumed  # noqa: E402
+from dataclass_streams import resumed_calls  # noqa: E402
 from grpc import StatusCode  # noqa: E402
 from plgrpc_dataclasses import v1  # noqa: E402
 
@@ -315,6 +316,24 @@ def typed_call(world: World) -> None:
     expect("whether the error names a task", task is not None, True)
 
 
+def typed_stream(world: World) -> None:
+    request_id, word = {"x-request-id": uuid.uuid4().hex}, uuid.uuid4().hex
+
+    def count(name: str, times: int, headers: dict[str, str]) -> list[int]:
+        stub = calculator_v1.CalculatorStub(resumed_calls(Client(world.calculator_url, headers)))
+        return [response.result for response in stub.count(calculator_v1.CountRequest(name=name, times=times))]
+
+    expect("the totals", count(word, 50, {"x-cut-after": "20 10 30"}), list(range(1, 51)))
+    totals = [count(word, 10, request_id | {"x-cut-after": "3"}), count(word, 10, request_id)]
+    expect("the totals of one request", totals, [list(range(51, 61))] * 2)
+    calculator = calculator_v1.CalculatorStub(Client(world.calculator_url).calls)
+    total = calculator.accumulate(calculator_v1.AccumulateRequest(name=word)).result
+    expect("the total afterwards", total and total.value, 60)
+    with refused_with(StatusCode.INVALID_ARGUMENT, "TOOL_REJECTED") as rejected, typed_errors():
+        count("", 1, {})
+    expect("the fields", list(rejected[0].fields), ["name"])
+
+
 def references(_world: World) -> None:
     raise SkipError("the example shows events as they are sent: an action has its arguments in an earlier event")
 
@@ -583,6 +602,18 @@ def unknown_enum(world: World) -> None:
     )
 
 
+def missing_event(world: World) -> None:
+    given, sequences = text_input("gap 5 count 10"), []
+    with refused_with(StatusCode.DATA_LOSS, ""):
+        for event in world.agent.stream(given):
+            sequences.append(event.sequence)  # noqa: PERF401 -- those before the error count
+    expect("the events before the gap", sequences, [1, 2, 3, 4, 5])
+    request = v1.SubscribeTaskRequest(task_id=given.task_id, after_sequence=5, stop_at=v1.StopAt.TERMINAL)
+    with closing(resumed(world.agent.agent.subscribe_task, request, may_end=True)) as responses:
+        rest = [event.sequence for response in responses for event in response.events]
+    expect("the events after them", rest, list(range(6, 14)))
+
+
 def outage(world: World) -> None:
     expect_survived(world, "outage 4000 40 count 100")
 
@@ -836,6 +867,7 @@ PROGRAM: tuple[Callable[[World], None], ...] = (
     registry,
     tool,
     typed_call,
+    typed_stream,
     references,
     sessions,
     tasks,
@@ -843,6 +875,7 @@ PROGRAM: tuple[Callable[[World], None], ...] = (
     unknown_event,
     unknown_part,
     unknown_enum,
+    missing_event,
     outage,
     reset,
     early_ok,

@@ -125,11 +125,12 @@ async def test_the_example_calls_a_calculator_with_types(language: Language, pro
 
 
 def check_example(code: int | None, said: str) -> None:
-    """The example must have printed the sum, the state of its task, and which field of a bad request is wrong."""
+    """The example must have printed the sum, the state of its task, a stream, and which field of a bad request is wrong."""
     assert code == 0, said
-    first, state, last = said.splitlines()
+    first, state, *stream, last = said.splitlines()
     assert first == "20 + 22 = 42", said
     assert state.lower().endswith("completed"), said
+    assert stream == ["1", "2", "3"], said
     assert last == "name: String should have at least 1 character", said
 
 
@@ -150,6 +151,6 @@ async def test_a_typed_call_whose_agent_is_killed_before_it_answers_runs_once(
     output, _ = await running.communicate()
     check_example(running.returncode, output.decode())
     client = AgentClient(url=url)
-    (task,) = (await client.list_tasks()).tasks
+    *_, task = (await client.list_tasks()).tasks  # the oldest one
     events = [event.type async for event in client.subscribe(task.id)]
     assert events.count("action.started") == 1, events

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 
 import pytest
@@ -160,3 +160,26 @@ async def test_when_it_ends_nothing_stays_open() -> None:
     assert await ended(reader)
     with pytest.raises(ConnectionRefusedError):
         await opened(proxy)
+
+
+@pytest.mark.parametrize("sizes", [(1000,), (1, 6, 1000), (9, 3, 1000)])
+async def test_a_connection_breaks_after_as_many_whole_messages_as_requested(sizes: tuple[int, ...]) -> None:
+    proxy, wanted = HostileProxy(), message(b"first") + message(b"") + message(b"third")
+    async with connected(proxy) as (ends,):
+        peer = "ipv4:127.0.0.1:{1}".format(*ends.server[1].get_extra_info("peername"))
+        proxy.close_connection_after(peer, 3)
+        rest = wanted + message(b"fourth")
+        for size in sizes:
+            ends.send_to_client(frame(DATA, 1, rest[:size]))
+            rest = rest[size:]
+        received = b"".join([content async for content in read_data(ends.client[0])])
+        assert received == wanted
+        assert await ends.server[0].read() == b""
+
+
+async def read_data(reader: asyncio.StreamReader) -> AsyncIterator[bytes]:
+    """The contents of frames until the connection ends."""
+    with suppress(asyncio.IncompleteReadError, ConnectionError):
+        while True:
+            header = await reader.readexactly(9)
+            yield await reader.readexactly(int.from_bytes(header[:3]))

@@ -27,6 +27,7 @@ from protolink_grpc.testing.judge import evaluate_reports
         ("reset 8 40 count 100", Directive("count", "100", fault=Fault("reset", after=40, number=8))),
         ("reset 0 1 echo  x", Directive("echo", " x", fault=Fault("reset", after=1, number=0))),
         ("early 40 count 100", Directive("count", "100", fault=Fault("early", after=40))),
+        ("gap 5 count 10", Directive("count", "10", fault=Fault("gap", after=5))),
         ("idle 5 1100 echo here", Directive("echo", "here", fault=Fault("idle", times=5, number=1100))),
         ("forget 5 count 100", Directive("count", "100", fault=Fault("forget", after=5))),
         ("undecided 5 approve it", Directive("approve", "it", fault=Fault("undecided", after=5))),

@@ -142,6 +142,14 @@ async def test_a_stream_ends_early_with_ok_once(service: FaultyService) -> None:
     assert [event.sequence for event in events] == list(range(1, 14))
 
 
+@pytest.mark.parametrize("place", [1, 5, 12])
+async def test_only_the_first_stream_leaves_an_event_out(service: FaultyService, place: int) -> None:
+    events = await seen(service.stream(told(f"gap {place} count 10"), "ann"), [])
+    assert [event.sequence for event in events] == [each for each in range(1, 14) if each != place + 1]
+    whole = await seen(service.watch(events[0].task_id, "ann"), [])
+    assert [event.sequence for event in whole] == list(range(1, 14))
+
+
 @pytest.mark.parametrize("fault", ["outage 60000 5", "reset 8 5"])
 async def test_faults_of_the_proxy_only_cut_the_stream_without_it(service: FaultyService, fault: str) -> None:
     events: list[event_pb2.RunEvent] = []

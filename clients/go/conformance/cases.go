@@ -13,6 +13,7 @@ import (
 	"github.com/google/uuid"
 	plgrpc "github.com/protolink-grpc/protolink-grpc/clients/go"
 	pb "github.com/protolink-grpc/protolink-grpc/gen/go/plgrpc/v1"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
@@ -582,4 +583,29 @@ func unknownEnum(ctx context.Context, s *stage) error {
 		}
 	}
 	return expect("the states", fmt.Sprint(states), fmt.Sprint([]int32{77, int32(pb.TaskState_TASK_STATE_COMPLETED)}))
+}
+
+func missingEvent(ctx context.Context, s *stage) error {
+	var task string
+	var shown []int64
+	var gap error
+	for event, err := range s.agent.Stream(ctx, plgrpc.Text("gap 5 count 10")) {
+		if err != nil {
+			gap = err
+			break
+		}
+		task, shown = event.GetTaskId(), append(shown, event.GetSequence())
+	}
+	rest, err := collected(s.agent.Subscribe(ctx, &pb.SubscribeTaskRequest{TaskId: task, AfterSequence: 5}))
+	var following []int64
+	for _, event := range rest {
+		following = append(following, event.GetSequence())
+	}
+	return errors.Join(
+		err,
+		expect("the code", plgrpc.FromError(gap).Code, codes.DataLoss),
+		expect("the task of the error", plgrpc.FromError(gap).TaskID, task),
+		expect("the events before the gap", fmt.Sprint(shown), fmt.Sprint(numbers(1, 5))),
+		expect("the events after them", fmt.Sprint(following), fmt.Sprint(numbers(6, 13))),
+	)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 
 	"github.com/google/uuid"
 	plgrpc "github.com/protolink-grpc/protolink-grpc/clients/go"
@@ -49,6 +50,63 @@ func typedCall(ctx context.Context, s *stage) error {
 		violates(byZero, "divisor"),
 		expect("the task of the error", task.GetId(), plgrpc.FromError(byZero).TaskID),
 	)
+}
+
+func typedStream(ctx context.Context, s *stage) error {
+	calculator := calculatorv1.NewCalculatorClient(s.calculator.Conn())
+	word := uuid.NewString()
+	request := metadata.AppendToOutgoingContext(ctx, "x-request-id", uuid.NewString())
+	var counted []int64
+	for _, call := range []struct {
+		ctx   context.Context
+		times int64
+	}{
+		{metadata.AppendToOutgoingContext(ctx, "x-cut-after", "20 10 30"), 50},
+		{metadata.AppendToOutgoingContext(request, "x-cut-after", "3"), 10},
+		{request, 10},
+	} {
+		totals, err := count(call.ctx, calculator, word, call.times)
+		if err != nil {
+			return err
+		}
+		counted = append(counted, totals...)
+	}
+	want := append(numbers(1, 60), numbers(51, 60)...)
+	total, err := calculator.Accumulate(ctx, &calculatorv1.AccumulateRequest{Name: word})
+	_, nameless := count(ctx, calculator, "", 1)
+	return errors.Join(
+		err,
+		expect("the totals", fmt.Sprint(counted), fmt.Sprint(want)),
+		expect("the total afterwards", total.GetResult().GetValue(), 60),
+		violates(nameless, "name"),
+	)
+}
+
+// count returns the responses of a stream, up to its error.
+func count(ctx context.Context, calculator calculatorv1.CalculatorClient, name string, times int64) ([]int64, error) {
+	stream, err := calculator.Count(ctx, &calculatorv1.CountRequest{Name: name, Times: times})
+	if err != nil {
+		return nil, err
+	}
+	var totals []int64
+	for {
+		response, err := stream.Recv()
+		if err == io.EOF {
+			return totals, nil
+		}
+		if err != nil {
+			return totals, err
+		}
+		totals = append(totals, response.GetResult())
+	}
+}
+
+func numbers(from, to int64) []int64 {
+	var all []int64
+	for number := from; number <= to; number++ {
+		all = append(all, number)
+	}
+	return all
 }
 
 // violates fails unless the agent has rejected that field of a tool's arguments, and no other one.

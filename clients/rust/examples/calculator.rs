@@ -12,7 +12,7 @@ use std::env;
 use plgrpc_client::{Client, Error, reason};
 
 use calculator::calculator_client::CalculatorClient;
-use calculator::{AccumulateRequest, AddRequest};
+use calculator::{AccumulateRequest, AddRequest, CountRequest};
 
 mod calculator {
     include!("gen/acme/calculator/v1/acme.calculator.v1.rs");
@@ -31,6 +31,13 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let task_id = answer.metadata().get("x-task-id").ok_or("no task is named")?;
     let task = client.get(task_id.to_str()?).await?;
     println!("{:?}", task.state());
+
+    // After an interruption the stream continues, and no response is received twice.
+    let name = "steps".to_owned();
+    let mut totals = calculator.count(CountRequest { name, times: 3 }).await?.into_inner();
+    while let Some(total) = totals.message().await? {
+        println!("{}", total.result);
+    }
 
     let nameless = AccumulateRequest {
         amount: 1,

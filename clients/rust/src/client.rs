@@ -65,16 +65,18 @@ impl Client {
 
     /// What generated clients of the agent's typed services speak over: `CalculatorClient::new(client.channel())`.
     ///
-    /// Calls have this client's credentials, headers and timeout; `Request::set_timeout` sets another one. A call is
-    /// retried after an interruption, as those of this client are, until the first message of its answer has arrived,
-    /// and that is what the timeout bounds. All attempts have one header `x-request-id`, so that an agent runs the call
-    /// once; the caller may set it, to repeat a call from another process. The header `x-task-id` of an answer is the id
-    /// of the task that the call was.
+    /// Calls have this client's credentials and headers, and are retried after an interruption, as those of this client
+    /// are. All attempts have one header `x-request-id`, so that an agent runs the call once; the caller may set it, to
+    /// repeat a call from another process. The header `x-task-id` of an answer is the id of the task that the call was.
+    ///
+    /// This client's timeout limits the wait for the first message of an answer; `Request::set_timeout` limits the whole
+    /// call.
     ///
     /// [`Error::from`] reads the status of a failed call, with its reason, violations and task.
     ///
-    /// A stream that has begun is not repeated. Neither are calls with several requests, nor those of plgrpc's own
-    /// services, whose request ids are fields of their requests.
+    /// A stream of responses that is a task continues after an interruption with the next response; other streams are
+    /// repeated only before their first response. Calls with several requests are not repeated. Neither are those of
+    /// plgrpc's own services, whose request ids are fields of their requests.
     pub fn channel(&self) -> StubChannel {
         StubChannel::new(self.connection.clone())
     }

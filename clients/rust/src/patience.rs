@@ -50,6 +50,11 @@ impl Patience {
         self.began = Some(Instant::now());
     }
 
+    /// No stream is open any more.
+    pub(crate) fn close(&mut self) {
+        self.began = None;
+    }
+
     /// There was an event: what fails now is a new failure.
     pub(crate) fn progress(&mut self) {
         self.pause = FIRST_PAUSE;

@@ -8,11 +8,12 @@ use std::time::Duration;
 
 use bytes::{Buf, Bytes, BytesMut};
 use futures_util::future::BoxFuture;
+use futures_util::stream::{BoxStream, unfold};
 use http::{HeaderValue, Request, Response, StatusCode};
 use http_body::{Body as _, Frame};
 use tokio::time::{Instant, timeout_at};
-use tonic::Status;
 use tonic::body::Body;
+use tonic::{Code, Status};
 use tower::{Service, ServiceExt};
 use uuid::Uuid;
 
@@ -57,72 +58,17 @@ impl StubChannel {
             let id = Uuid::new_v4().to_string();
             head.headers.insert(REQUEST_ID, id.parse().expect("a UUID is ASCII"));
         }
-        let given = head.headers.get(TIMEOUT).and_then(read_timeout);
-        let end = given
-            .or(self.connection.timeout)
-            .and_then(|timeout| Instant::now().checked_add(timeout));
-        let mut patience = Patience::new(self.connection.patience);
-        loop {
-            if let Some(end) = end.filter(|_| given.is_some()) {
-                head.headers.insert(TIMEOUT, write_timeout(end - Instant::now()));
-            }
-            let attempt = self.attempt(Request::from_parts(head.clone(), whole(message.clone())));
-            let answer = match end {
-                None => attempt.await,
-                Some(end) => {
-                    let late = |_| Err(Status::deadline_exceeded("there was no answer in time"));
-                    timeout_at(end, attempt).await.unwrap_or_else(late)
-                }
-            };
-            match answer {
-                Ok(response) => return Ok(response),
-                Err(status) => patience.after(status.into(), end).await.map_err(|error| {
-                    let mut status = error.status().clone();
-                    if let Some(task) = head.headers.get(TASK_ID).and_then(|id| id.to_str().ok()?.parse().ok()) {
-                        status.metadata_mut().insert(TASK_ID, task);
-                    }
-                    status
-                })?,
-            }
-        }
-    }
-
-    /// One attempt, to the first message of its answer. A call whose answer is an error has no message.
-    async fn attempt(&self, request: Request<Body>) -> Result<Response<Body>, Status> {
-        let (head, mut body) = self.send(request).await?.into_parts();
-        let mut has_ended = false;
-        if let Some(status) = Status::from_header_map(&head.headers) {
-            check(status)?;
-            has_ended = true;
-        }
-        if let StatusCode::BAD_GATEWAY | StatusCode::SERVICE_UNAVAILABLE | StatusCode::GATEWAY_TIMEOUT = head.status {
-            return Err(Status::unavailable(format!("a proxy answered {}", head.status)));
-        }
-        let mut read = BytesMut::new();
-        let mut frames = VecDeque::new();
-        while !has_ended && !has_message(&read) {
-            match next_frame(&mut body).await {
-                None => return Err(Status::unavailable("the answer ended before its status")),
-                Some(Err(status)) => return Err(status),
-                Some(Ok(frame)) => {
-                    if let Some(data) = frame.data_ref() {
-                        read.extend_from_slice(data);
-                    }
-                    if let Some(status) = frame.trailers_ref().and_then(Status::from_header_map) {
-                        check(status)?;
-                        has_ended = true;
-                    }
-                    frames.push_back(frame);
-                }
-            }
-        }
-        Ok(Response::from_parts(
+        let timeout = head.headers.get(TIMEOUT).and_then(read_timeout);
+        let after = |timeout| Instant::now().checked_add(timeout);
+        let call = Call {
+            channel: self.clone(),
+            end: timeout.and_then(after),
+            first_end: timeout.or(self.connection.timeout).and_then(after),
+            patience: Patience::new(self.connection.patience),
             head,
-            Body::new(Begun {
-                frames,
-                rest: Some(body),
-            }),
-        ))
+            message,
+        };
+        call.answer().await
     }
 }
 
@@ -141,27 +87,196 @@ impl Service<Request<Body>> for StubChannel {
     }
 }
 
-/// The error of a status that is not OK.
-fn check(status: Status) -> Result<(), Status> {
-    if status.code() == tonic::Code::Ok {
-        Ok(())
-    } else {
+/// A call with one request, and all its attempts.
+struct Call {
+    channel: StubChannel,
+    head: http::request::Parts,
+    message: Bytes,
+    patience: Patience,
+    /// The deadline of the caller.
+    end: Option<Instant>,
+    /// The deadline of the first message of the answer: a channel cannot tell a stream, which has no default timeout,
+    /// from a call with one response.
+    first_end: Option<Instant>,
+}
+
+impl Call {
+    /// The answer of the first attempt that begins one. Its body makes further attempts.
+    async fn answer(mut self) -> Result<Response<Body>, Status> {
+        let (head, body) = self.attempts(self.first_end).await?.into_parts();
+        let has_task = head.headers.contains_key(TASK_ID);
+        let responses = Responses {
+            call: self,
+            body,
+            unread: BytesMut::new(),
+            received: 0,
+            skip: 0,
+            has_task,
+        };
+        Ok(Response::from_parts(head, Body::new(Frames::of(responses))))
+    }
+
+    /// Attempts until one begins an answer.
+    async fn attempts(&mut self, end: Option<Instant>) -> Result<Response<Body>, Status> {
+        loop {
+            match before(end, self.attempt()).await {
+                Ok(response) => return Ok(response),
+                Err(status) => self.pause_after(status, end).await?,
+            }
+        }
+    }
+
+    /// One attempt, to the headers of its answer.
+    async fn attempt(&mut self) -> Result<Response<Body>, Status> {
+        self.patience.close();
+        if let Some(end) = self.end {
+            self.head.headers.insert(TIMEOUT, write_timeout(end - Instant::now()));
+        }
+        let request = Request::from_parts(self.head.clone(), whole(self.message.clone()));
+        let response = self.channel.send(request).await?;
+        let code = response.status();
+        if let StatusCode::BAD_GATEWAY | StatusCode::SERVICE_UNAVAILABLE | StatusCode::GATEWAY_TIMEOUT = code {
+            return Err(Status::unavailable(format!("a proxy answered {code}")));
+        }
+        self.patience.begin();
+        match Status::from_header_map(response.headers()) {
+            None => Ok(response),
+            Some(status) if status.code() != Code::Ok => Err(status),
+            Some(_) => {
+                // There is no message: these headers are also the trailers.
+                let trailers = Frame::trailers(response.headers().clone());
+                Ok(response.map(|_| one_frame(trailers)))
+            }
+        }
+    }
+
+    /// Waits for the time of the next attempt. The error of the last one names the task that the caller has chosen.
+    async fn pause_after(&mut self, status: Status, end: Option<Instant>) -> Result<(), Status> {
+        let Err(error) = self.patience.after(status.into(), end).await else {
+            return Ok(());
+        };
+        let mut status = error.status().clone();
+        let task_id = self.head.headers.get(TASK_ID);
+        if let Some(task_id) = task_id.and_then(|id| id.to_str().ok()?.parse().ok()) {
+            status.metadata_mut().insert(TASK_ID, task_id);
+        }
         Err(status)
     }
 }
 
-/// Whether the bytes hold the first message of an answer.
-fn has_message(mut read: &[u8]) -> bool {
-    if read.len() < PREFIX_BYTES {
-        return false;
+/// The result, if there is one before `end`.
+async fn before<T>(end: Option<Instant>, result: impl Future<Output = Result<T, Status>>) -> Result<T, Status> {
+    let late = |_| Err(Status::deadline_exceeded("there was no answer in time"));
+    match end {
+        None => result.await,
+        Some(end) => timeout_at(end, result).await.unwrap_or_else(late),
     }
-    read.advance(1);
-    let length = read.get_u32();
-    read.len() >= length as usize
 }
 
-async fn next_frame(body: &mut Body) -> Option<Result<Frame<Bytes>, Status>> {
-    poll_fn(|cx| Pin::new(&mut *body).poll_frame(cx)).await
+/// The messages of an answer, each once. After an interruption the call is made again, if no message was received, or if
+/// a task has the messages in its log: then the answer begins with those that were received.
+struct Responses {
+    call: Call,
+    /// Of the latest attempt.
+    body: Body,
+    /// Data of the latest attempt that is not a whole message yet.
+    unread: BytesMut,
+    received: usize,
+    /// How many messages the latest attempt repeats.
+    skip: usize,
+    has_task: bool,
+}
+
+impl Responses {
+    /// The next message, or the trailers.
+    async fn next(&mut self) -> Option<Result<Frame<Bytes>, Status>> {
+        loop {
+            if let Some(message) = take_message(&mut self.unread) {
+                if self.skip > 0 {
+                    self.skip -= 1;
+                    continue;
+                }
+                self.received += 1;
+                self.call.patience.progress();
+                return Some(Ok(Frame::data(message)));
+            }
+            let end = self.end();
+            match before(end, read_frame(&mut self.body)).await {
+                Ok(frame) => match frame.into_data() {
+                    Ok(data) => self.unread.extend_from_slice(&data),
+                    Err(trailers) => return Some(Ok(trailers)),
+                },
+                Err(status) => {
+                    if let Err(status) = self.resume(status, end).await {
+                        return Some(Err(status));
+                    }
+                }
+            }
+        }
+    }
+
+    /// The deadline of the next message.
+    fn end(&self) -> Option<Instant> {
+        if self.received == 0 {
+            self.call.first_end
+        } else {
+            self.call.end
+        }
+    }
+
+    /// Makes the next attempt after one that failed.
+    async fn resume(&mut self, status: Status, end: Option<Instant>) -> Result<(), Status> {
+        if self.received > 0 && !self.has_task {
+            return Err(status);
+        }
+        self.call.pause_after(status, end).await?;
+        let response = self.call.attempts(end).await?;
+        self.has_task |= response.headers().contains_key(TASK_ID);
+        self.body = response.into_body();
+        self.unread.clear();
+        self.skip = self.received;
+        Ok(())
+    }
+}
+
+/// The next frame: data, or the trailers of a call that has succeeded.
+async fn read_frame(body: &mut Body) -> Result<Frame<Bytes>, Status> {
+    let frame = poll_fn(|cx| Pin::new(&mut *body).poll_frame(cx)).await;
+    let frame = frame.ok_or_else(|| Status::unavailable("the answer ended before its status"))??;
+    match frame.trailers_ref().and_then(Status::from_header_map) {
+        Some(status) if status.code() != Code::Ok => Err(status),
+        _ => Ok(frame),
+    }
+}
+
+/// Takes the first message, with its prefix, if it is whole.
+fn take_message(unread: &mut BytesMut) -> Option<Bytes> {
+    let length = unread.get(1..PREFIX_BYTES)?.get_u32() as usize;
+    let end = PREFIX_BYTES.checked_add(length)?;
+    (unread.len() >= end).then(|| unread.split_to(end).freeze())
+}
+
+/// The frames of responses as a body.
+struct Frames(BoxStream<'static, Result<Frame<Bytes>, Status>>);
+
+impl Frames {
+    fn of(responses: Responses) -> Self {
+        Self(Box::pin(unfold(Some(responses), async |responses| {
+            let mut responses = responses?;
+            let next = responses.next().await?;
+            let is_last = !matches!(&next, Ok(frame) if frame.is_data());
+            Some((next, (!is_last).then_some(responses)))
+        })))
+    }
+}
+
+impl http_body::Body for Frames {
+    type Data = Bytes;
+    type Error = Status;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
+        self.0.as_mut().poll_next(cx)
+    }
 }
 
 /// What a request sends.
@@ -203,7 +318,12 @@ impl Message {
 }
 
 fn whole(message: Bytes) -> Body {
-    let frames = VecDeque::from([Frame::data(message)]);
+    one_frame(Frame::data(message))
+}
+
+/// A body of one frame.
+fn one_frame(only: Frame<Bytes>) -> Body {
+    let frames = VecDeque::from([only]);
     Body::new(Begun { frames, rest: None })
 }
 
@@ -295,12 +415,15 @@ mod tests {
     }
 
     #[test]
-    fn a_message_is_there_when_all_its_bytes_are() {
+    fn a_message_is_taken_when_all_its_bytes_are_there() {
         let bytes = [0, 0, 0, 0, 2, b'a', b'b'];
         for length in 0..bytes.len() {
-            assert!(!has_message(&bytes[..length]), "{length}");
+            let mut unread = BytesMut::from(&bytes[..length]);
+            assert_eq!((take_message(&mut unread), unread.len()), (None, length));
         }
-        assert!(has_message(&bytes));
-        assert!(has_message(&[0; PREFIX_BYTES]));
+        let mut unread = BytesMut::from(&[&bytes[..], &[0; PREFIX_BYTES], &bytes[..3]].concat()[..]);
+        assert_eq!(take_message(&mut unread).as_deref(), Some(&bytes[..]));
+        assert_eq!(take_message(&mut unread).as_deref(), Some(&[0; PREFIX_BYTES][..]));
+        assert_eq!((take_message(&mut unread), unread.len()), (None, 3));
     }
 }

@@ -528,6 +528,31 @@ const CASES: Record<string, (stage: Stage) => Promise<void>> = {
     assert.equal((await client.get(byZero.taskId)).id, byZero.taskId);
   },
 
+  async "typed-stream"({ calculator: client }) {
+    const calculator = client.stub(Calculator);
+    const name = word();
+    const request = { "x-request-id": randomUUID() };
+    const count = async (times: bigint, headers: HeadersInit = {}, of = name) => {
+      const totals: number[] = [];
+      for await (const { result } of calculator.count({ name: of, times }, { headers })) {
+        totals.push(Number(result));
+      }
+      return totals;
+    };
+    const numbers = (from: number, to: number) => Array.from({ length: to - from + 1 }, (_, index) => from + index);
+    assert.deepEqual(await count(50n, { "x-cut-after": "20 10 30" }), numbers(1, 50));
+    assert.deepEqual(await count(10n, { ...request, "x-cut-after": "3" }), numbers(51, 60));
+    assert.deepEqual(await count(10n, request), numbers(51, 60));
+    assert.equal((await calculator.accumulate({ name })).result?.value, 60n);
+
+    const nameless = await refused(count(1n, {}, ""), Code.InvalidArgument);
+    assert.equal(nameless.reason, "TOOL_REJECTED");
+    assert.deepEqual(
+      nameless.violations.map(({ field }) => field),
+      ["name"],
+    );
+  },
+
   async references({ agent }) {
     const events = await collected(agent.stream("cut 5 spend 3"));
     assert.deepEqual(argumentsOf(events), [`{"arguments":{"text":"1"}}`, `{"arguments":{"text":"2"}}`]);
@@ -739,6 +764,24 @@ const CASES: Record<string, (stage: Stage) => Promise<void>> = {
       payload.case === "taskStatus" ? [Number(payload.value.newState)] : [],
     );
     assert.deepEqual(states, [77, TaskState.COMPLETED]);
+  },
+
+  async "missing-event"({ agent }) {
+    const input = newTask("gap 5 count 10");
+    const shown: number[] = [];
+    const read = async () => {
+      for await (const { sequence } of agent.stream(input)) {
+        shown.push(Number(sequence));
+      }
+    };
+    const gap = await refused(read(), Code.DataLoss);
+    assert.equal(gap.taskId, input.taskId);
+    assert.deepEqual(shown, [1, 2, 3, 4, 5]);
+    const rest = await all(agent.subscribe(input.taskId, { after: 5n }));
+    assert.deepEqual(
+      rest.map(({ sequence }) => Number(sequence)),
+      [6, 7, 8, 9, 10, 11, 12, 13],
+    );
   },
 
   async outage(stage) {

@@ -34,6 +34,11 @@ try {
   const { state } = await client.get(taskId);
   console.log(TaskState[state]);
 
+  // After an interruption the stream continues, and no response is received twice.
+  for await (const { result } of calculator.count({ name: "steps", times: 3n })) {
+    console.log(`${result}`);
+  }
+
   try {
     await calculator.accumulate({ amount: 1n });
   } catch (error) {

@@ -102,6 +102,8 @@ export interface TaskFilter {
   updatedAfter?: Date;
   /** Tasks fetched at once, from 1 to 1,000. Default: 50. */
   pageSize?: number;
+  /** The `nextPageToken` of an earlier page, to begin with the page after it. Default: the first page. */
+  pageToken?: string;
   /** How much of each task. Default: the header. */
   view?: TaskView;
 }
@@ -116,12 +118,24 @@ export interface ToolOptions extends CallOptions {
   sessionId?: string;
 }
 
+/** Options of {@link Client.tools}. */
+export interface ToolListOptions extends CallOptions {
+  /** Tools fetched at once, from 1 to 1,000. Default: 50. */
+  pageSize?: number;
+  /** The `nextPageToken` of an earlier page, to begin with the page after it. Default: the first page. */
+  pageToken?: string;
+}
+
 /** Which approvals {@link Client.approvals} shows. */
 export interface ApprovalFilter {
   /** In one of these states. Default: pending. */
   states?: ApprovalState[];
   /** Of this task. Default: of any. */
   taskId?: string;
+  /** Approvals fetched at once, from 1 to 1,000. Default: 50. */
+  pageSize?: number;
+  /** The `nextPageToken` of an earlier page, to begin with the page after it. Default: the first page. */
+  pageToken?: string;
 }
 
 /** What goes with the answer to an approval. */
@@ -273,11 +287,11 @@ export class Client {
   }
 
   /** The agent's tools, ordered by name. */
-  async tools(options?: CallOptions): Promise<Tool[]> {
+  async tools(options: ToolListOptions = {}): Promise<Tool[]> {
     const found: Tool[] = [];
-    let pageToken = "";
+    let { pageToken = "" } = options;
     do {
-      const request = { pageToken };
+      const request = { pageSize: options.pageSize, pageToken };
       const page = await this.#caller.answer((call) => this.control.listTools(request, call), options);
       found.push(...page.tools);
       pageToken = page.nextPageToken;
@@ -303,7 +317,7 @@ export class Client {
   /** Approvals that the caller may answer or has asked for, oldest first. */
   async approvals(filter: ApprovalFilter = {}, options?: CallOptions): Promise<Approval[]> {
     const found: Approval[] = [];
-    let pageToken = "";
+    let { pageToken = "" } = filter;
     do {
       const request = { ...filter, pageToken };
       const page = await this.#caller.answer((call) => this.control.listApprovals(request, call), options);
@@ -419,7 +433,7 @@ export class Client {
 
   async *#pages(filter: TaskFilter, options: CallOptions, whole: Call): AsyncGenerator<Task, void, undefined> {
     const updatedAfter = filter.updatedAfter && timestampFromDate(filter.updatedAfter);
-    let pageToken = "";
+    let { pageToken = "" } = filter;
     do {
       const request = { ...filter, updatedAfter, pageToken };
       const page = await this.#caller.answer((call) => this.agent.listTasks(request, call), options, whole);

@@ -11,6 +11,7 @@ export {
   type SubmitOptions,
   type SubscribeOptions,
   type TaskFilter,
+  type ToolListOptions,
   type ToolOptions,
 } from "./client.js";
 export { DOMAIN, type ErrorDetails, ProtolinkError, type Reason, type Violation } from "./errors.js";

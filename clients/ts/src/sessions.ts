@@ -80,6 +80,8 @@ export interface SessionFilter extends CallOptions {
   includeArchived?: boolean;
   /** Sessions fetched at once, from 1 to 1,000. Default: 50. */
   pageSize?: number;
+  /** The `nextPageToken` of an earlier page, to begin with the page after it. Default: the first page. */
+  pageToken?: string;
 }
 
 /** Options of {@link Sessions.startThread}. */
@@ -313,7 +315,7 @@ export class Sessions {
 
   async *#pages(options: SessionFilter, whole: Call): AsyncGenerator<Session, void, undefined> {
     const { includeArchived, pageSize } = options;
-    let pageToken = "";
+    let { pageToken = "" } = options;
     do {
       const request = { includeArchived, pageSize, pageToken };
       const page = await this.#caller.answer((call) => this.stub.listSessions(request, call), options, whole);

@@ -11,6 +11,7 @@ import {
   type Artifact,
   type FailureSchema,
   type LinkKind,
+  type Message,
   type TaskDescriptionSchema,
   type TaskLinkSchema,
   TaskControlService,
@@ -75,7 +76,9 @@ export interface RetryOptions extends ReasonOptions {
 
 /** Options of {@link TaskControl.complete}. */
 export interface CompletionOptions extends CallOptions {
-  /** The answer, which is added before the end as a message of the agent. */
+  /** Messages to add before the end, in this order. */
+  messages?: Message[];
+  /** The answer, which is added after them as a message of the agent. */
   message?: Content;
   /** Artifacts to add before the end. */
   artifacts?: Artifact[];
@@ -89,6 +92,8 @@ export interface TaskSnapshotFilter extends CallOptions {
   sessionId?: string;
   /** Tasks fetched at once, from 1 to 1,000. Default: 50. */
   pageSize?: number;
+  /** The `nextPageToken` of an earlier page, to begin with the page after it. Default: the first page. */
+  pageToken?: string;
 }
 
 /**
@@ -171,8 +176,9 @@ export class TaskControl {
    * TASK_FINISHED for one that has ended in another state.
    */
   async complete(taskId: string, options: CompletionOptions = {}): Promise<TaskSnapshot> {
-    const { message, artifacts } = options;
-    const request = { taskId, messages: message === undefined ? [] : [agentMessage(message)], artifacts };
+    const { messages = [], message, artifacts } = options;
+    const answer = message === undefined ? [] : [agentMessage(message)];
+    const request = { taskId, messages: [...messages, ...answer], artifacts };
     return this.#changed((call) => this.stub.completeTask(request, call), options);
   }
 
@@ -223,7 +229,7 @@ export class TaskControl {
 
   async *#pages(options: TaskSnapshotFilter, whole: Call): AsyncGenerator<TaskSnapshot, void, undefined> {
     const { statuses, sessionId, pageSize } = options;
-    let pageToken = "";
+    let { pageToken = "" } = options;
     do {
       const request = { statuses, sessionId, pageSize, pageToken };
       const page = await this.#caller.answer((call) => this.stub.listTaskSnapshots(request, call), options, whole);

@@ -473,6 +473,24 @@ test("lists are fetched page by page", async () => {
   assert.deepEqual(found, ["t-1", "t-2", "t-3"]);
 });
 
+test("lists begin with the page of a token", async () => {
+  const asked: unknown[] = [];
+  const page = (request: { pageToken: string; pageSize: number }) => {
+    asked.push([request.pageToken, request.pageSize]);
+    return { nextPageToken: request.pageToken === "second" ? "third" : "" };
+  };
+  const client = clientOf({ listTasks: page }, { listTools: page, listApprovals: page });
+  const from = { pageToken: "second", pageSize: 7 };
+  assert.equal((await client.list(from).next()).done, true);
+  await client.tools(from);
+  await client.approvals(from);
+  const pages = [
+    ["second", 7],
+    ["third", 7],
+  ];
+  assert.deepEqual(asked, [...pages, ...pages, ...pages]);
+});
+
 test("a watch of approvals goes on after a cut from where it was, and shows nothing twice", async () => {
   const approval = (approvalId: string, state: ApprovalState) => ({ state, approvalId, taskId: "t-1" });
   const { PENDING, DENIED, APPROVED } = ApprovalState;

@@ -4,7 +4,7 @@ import { test } from "node:test";
 import { Code, ConnectError, createRouterTransport, type ServiceImpl } from "@connectrpc/connect";
 import { LinkKind, SnapshotService, TaskControlService, TaskStatus, TaskTarget } from "@protolink-grpc/protocol";
 
-import { Client, ProtolinkError, textOf } from "../src/index.js";
+import { agentMessage, Client, ProtolinkError, textOf } from "../src/index.js";
 
 function clientOf(
   tasks: Partial<ServiceImpl<typeof TaskControlService>>,
@@ -87,6 +87,8 @@ test("calls about tasks send what they change, and return the task", async () =>
   assert.equal((await tasks.pause("a", { reason: "lunch" })).statusReason, "lunch");
   assert.equal((await tasks.resume("a", { reason: "back" })).statusReason, "back");
   assert.equal((await tasks.complete("a", { message: "done" })).statusReason, "done");
+  const messages = [agentMessage("checked"), agentMessage("tested")];
+  assert.equal((await tasks.complete("a", { messages, message: "done" })).statusReason, "checked,tested,done");
   assert.equal((await tasks.fail("a", "broken")).failure?.message, "broken");
   const [linked] = (await tasks.link("a", LinkKind.SOURCE, "b", { reason: "from it" })).links;
   assert.deepEqual([linked?.link?.kind, linked?.link?.target, linked?.link?.reason], [LinkKind.SOURCE, "b", "from it"]);

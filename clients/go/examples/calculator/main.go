@@ -10,6 +10,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 
 	plgrpc "github.com/protolink-grpc/protolink-grpc/clients/go"
@@ -51,6 +52,22 @@ func calculate(ctx context.Context, url string) error {
 		return err
 	}
 	fmt.Println(task.GetState())
+
+	// After an interruption the stream continues, and no response is received twice.
+	totals, err := calculator.Count(ctx, &calculatorv1.CountRequest{Name: "steps", Times: 3})
+	if err != nil {
+		return err
+	}
+	for {
+		total, err := totals.Recv()
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			return err
+		}
+		fmt.Println(total.GetResult())
+	}
 
 	_, err = calculator.Accumulate(ctx, &calculatorv1.AccumulateRequest{Amount: 1})
 	var refused *plgrpc.Error

@@ -281,6 +281,107 @@ func (x *Total) GetValue() int64 {
 	return 0
 }
 
+// CountRequest has the arguments of Count.
+type CountRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// At least 1 characters.
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// The value of `times`.
+	Times         int64 `protobuf:"varint,2,opt,name=times,proto3" json:"times,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CountRequest) Reset() {
+	*x = CountRequest{}
+	mi := &file_calculator_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CountRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CountRequest) ProtoMessage() {}
+
+func (x *CountRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_calculator_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CountRequest.ProtoReflect.Descriptor instead.
+func (*CountRequest) Descriptor() ([]byte, []int) {
+	return file_calculator_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *CountRequest) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *CountRequest) GetTimes() int64 {
+	if x != nil {
+		return x.Times
+	}
+	return 0
+}
+
+// CountResponse has one item of Count.
+type CountResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// One item of the stream.
+	Result        int64 `protobuf:"varint,1,opt,name=result,proto3" json:"result,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CountResponse) Reset() {
+	*x = CountResponse{}
+	mi := &file_calculator_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CountResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CountResponse) ProtoMessage() {}
+
+func (x *CountResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_calculator_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CountResponse.ProtoReflect.Descriptor instead.
+func (*CountResponse) Descriptor() ([]byte, []int) {
+	return file_calculator_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *CountResponse) GetResult() int64 {
+	if x != nil {
+		return x.Result
+	}
+	return 0
+}
+
 // DivideRequest has the arguments of Divide.
 type DivideRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -294,7 +395,7 @@ type DivideRequest struct {
 
 func (x *DivideRequest) Reset() {
 	*x = DivideRequest{}
-	mi := &file_calculator_proto_msgTypes[5]
+	mi := &file_calculator_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -306,7 +407,7 @@ func (x *DivideRequest) String() string {
 func (*DivideRequest) ProtoMessage() {}
 
 func (x *DivideRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_calculator_proto_msgTypes[5]
+	mi := &file_calculator_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -319,7 +420,7 @@ func (x *DivideRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DivideRequest.ProtoReflect.Descriptor instead.
 func (*DivideRequest) Descriptor() ([]byte, []int) {
-	return file_calculator_proto_rawDescGZIP(), []int{5}
+	return file_calculator_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *DivideRequest) GetDividend() float64 {
@@ -347,7 +448,7 @@ type DivideResponse struct {
 
 func (x *DivideResponse) Reset() {
 	*x = DivideResponse{}
-	mi := &file_calculator_proto_msgTypes[6]
+	mi := &file_calculator_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -359,7 +460,7 @@ func (x *DivideResponse) String() string {
 func (*DivideResponse) ProtoMessage() {}
 
 func (x *DivideResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_calculator_proto_msgTypes[6]
+	mi := &file_calculator_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -372,7 +473,7 @@ func (x *DivideResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DivideResponse.ProtoReflect.Descriptor instead.
 func (*DivideResponse) Descriptor() ([]byte, []int) {
-	return file_calculator_proto_rawDescGZIP(), []int{6}
+	return file_calculator_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *DivideResponse) GetResult() float64 {
@@ -401,17 +502,23 @@ const file_calculator_proto_rawDesc = "" +
 	"\x06result\x18\x01 \x01(\v2\x19.acme.calculator.v1.TotalR\x06result\"1\n" +
 	"\x05Total\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\x03R\x05value\"E\n" +
+	"\x05value\x18\x02 \x01(\x03R\x05value\"8\n" +
+	"\fCountRequest\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
+	"\x05times\x18\x02 \x01(\x03R\x05times\"'\n" +
+	"\rCountResponse\x12\x16\n" +
+	"\x06result\x18\x01 \x01(\x03R\x06result\"E\n" +
 	"\rDivideRequest\x12\x1a\n" +
 	"\bdividend\x18\x01 \x01(\x01R\bdividend\x12\x18\n" +
 	"\adivisor\x18\x02 \x01(\x01R\adivisor\"(\n" +
 	"\x0eDivideResponse\x12\x16\n" +
-	"\x06result\x18\x01 \x01(\x01R\x06result2\x82\x02\n" +
+	"\x06result\x18\x01 \x01(\x01R\x06result2\xd2\x02\n" +
 	"\n" +
 	"Calculator\x12F\n" +
 	"\x03Add\x12\x1e.acme.calculator.v1.AddRequest\x1a\x1f.acme.calculator.v1.AddResponse\x12[\n" +
 	"\n" +
-	"Accumulate\x12%.acme.calculator.v1.AccumulateRequest\x1a&.acme.calculator.v1.AccumulateResponse\x12O\n" +
+	"Accumulate\x12%.acme.calculator.v1.AccumulateRequest\x1a&.acme.calculator.v1.AccumulateResponse\x12N\n" +
+	"\x05Count\x12 .acme.calculator.v1.CountRequest\x1a!.acme.calculator.v1.CountResponse0\x01\x12O\n" +
 	"\x06Divide\x12!.acme.calculator.v1.DivideRequest\x1a\".acme.calculator.v1.DivideResponseBMP\x01ZIgithub.com/protolink-grpc/protolink-grpc/clients/go/examples/calculatorv1b\x06proto3"
 
 var (
@@ -426,26 +533,30 @@ func file_calculator_proto_rawDescGZIP() []byte {
 	return file_calculator_proto_rawDescData
 }
 
-var file_calculator_proto_msgTypes = make([]protoimpl.MessageInfo, 7)
+var file_calculator_proto_msgTypes = make([]protoimpl.MessageInfo, 9)
 var file_calculator_proto_goTypes = []any{
 	(*AddRequest)(nil),         // 0: acme.calculator.v1.AddRequest
 	(*AddResponse)(nil),        // 1: acme.calculator.v1.AddResponse
 	(*AccumulateRequest)(nil),  // 2: acme.calculator.v1.AccumulateRequest
 	(*AccumulateResponse)(nil), // 3: acme.calculator.v1.AccumulateResponse
 	(*Total)(nil),              // 4: acme.calculator.v1.Total
-	(*DivideRequest)(nil),      // 5: acme.calculator.v1.DivideRequest
-	(*DivideResponse)(nil),     // 6: acme.calculator.v1.DivideResponse
+	(*CountRequest)(nil),       // 5: acme.calculator.v1.CountRequest
+	(*CountResponse)(nil),      // 6: acme.calculator.v1.CountResponse
+	(*DivideRequest)(nil),      // 7: acme.calculator.v1.DivideRequest
+	(*DivideResponse)(nil),     // 8: acme.calculator.v1.DivideResponse
 }
 var file_calculator_proto_depIdxs = []int32{
 	4, // 0: acme.calculator.v1.AccumulateResponse.result:type_name -> acme.calculator.v1.Total
 	0, // 1: acme.calculator.v1.Calculator.Add:input_type -> acme.calculator.v1.AddRequest
 	2, // 2: acme.calculator.v1.Calculator.Accumulate:input_type -> acme.calculator.v1.AccumulateRequest
-	5, // 3: acme.calculator.v1.Calculator.Divide:input_type -> acme.calculator.v1.DivideRequest
-	1, // 4: acme.calculator.v1.Calculator.Add:output_type -> acme.calculator.v1.AddResponse
-	3, // 5: acme.calculator.v1.Calculator.Accumulate:output_type -> acme.calculator.v1.AccumulateResponse
-	6, // 6: acme.calculator.v1.Calculator.Divide:output_type -> acme.calculator.v1.DivideResponse
-	4, // [4:7] is the sub-list for method output_type
-	1, // [1:4] is the sub-list for method input_type
+	5, // 3: acme.calculator.v1.Calculator.Count:input_type -> acme.calculator.v1.CountRequest
+	7, // 4: acme.calculator.v1.Calculator.Divide:input_type -> acme.calculator.v1.DivideRequest
+	1, // 5: acme.calculator.v1.Calculator.Add:output_type -> acme.calculator.v1.AddResponse
+	3, // 6: acme.calculator.v1.Calculator.Accumulate:output_type -> acme.calculator.v1.AccumulateResponse
+	6, // 7: acme.calculator.v1.Calculator.Count:output_type -> acme.calculator.v1.CountResponse
+	8, // 8: acme.calculator.v1.Calculator.Divide:output_type -> acme.calculator.v1.DivideResponse
+	5, // [5:9] is the sub-list for method output_type
+	1, // [1:5] is the sub-list for method input_type
 	1, // [1:1] is the sub-list for extension type_name
 	1, // [1:1] is the sub-list for extension extendee
 	0, // [0:1] is the sub-list for field type_name
@@ -463,7 +574,7 @@ func file_calculator_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_calculator_proto_rawDesc), len(file_calculator_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   7,
+			NumMessages:   9,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -24,6 +24,7 @@ const _ = grpc.SupportPackageIsVersion9
 const (
 	Calculator_Add_FullMethodName        = "/acme.calculator.v1.Calculator/Add"
 	Calculator_Accumulate_FullMethodName = "/acme.calculator.v1.Calculator/Accumulate"
+	Calculator_Count_FullMethodName      = "/acme.calculator.v1.Calculator/Count"
 	Calculator_Divide_FullMethodName     = "/acme.calculator.v1.Calculator/Divide"
 )
 
@@ -37,6 +38,8 @@ type CalculatorClient interface {
 	Add(ctx context.Context, in *AddRequest, opts ...grpc.CallOption) (*AddResponse, error)
 	// Add an amount to the running total of that name. A call that ran twice would count twice.
 	Accumulate(ctx context.Context, in *AccumulateRequest, opts ...grpc.CallOption) (*AccumulateResponse, error)
+	// Add 1 to the running total of that name, so many times, and yield the total each time.
+	Count(ctx context.Context, in *CountRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[CountResponse], error)
 	// Divide two numbers.
 	Divide(ctx context.Context, in *DivideRequest, opts ...grpc.CallOption) (*DivideResponse, error)
 }
@@ -69,6 +72,25 @@ func (c *calculatorClient) Accumulate(ctx context.Context, in *AccumulateRequest
 	return out, nil
 }
 
+func (c *calculatorClient) Count(ctx context.Context, in *CountRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[CountResponse], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &Calculator_ServiceDesc.Streams[0], Calculator_Count_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[CountRequest, CountResponse]{ClientStream: stream}
+	if err := x.ClientStream.SendMsg(in); err != nil {
+		return nil, err
+	}
+	if err := x.ClientStream.CloseSend(); err != nil {
+		return nil, err
+	}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Calculator_CountClient = grpc.ServerStreamingClient[CountResponse]
+
 func (c *calculatorClient) Divide(ctx context.Context, in *DivideRequest, opts ...grpc.CallOption) (*DivideResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(DivideResponse)
@@ -89,6 +111,8 @@ type CalculatorServer interface {
 	Add(context.Context, *AddRequest) (*AddResponse, error)
 	// Add an amount to the running total of that name. A call that ran twice would count twice.
 	Accumulate(context.Context, *AccumulateRequest) (*AccumulateResponse, error)
+	// Add 1 to the running total of that name, so many times, and yield the total each time.
+	Count(*CountRequest, grpc.ServerStreamingServer[CountResponse]) error
 	// Divide two numbers.
 	Divide(context.Context, *DivideRequest) (*DivideResponse, error)
 	mustEmbedUnimplementedCalculatorServer()
@@ -106,6 +130,9 @@ func (UnimplementedCalculatorServer) Add(context.Context, *AddRequest) (*AddResp
 }
 func (UnimplementedCalculatorServer) Accumulate(context.Context, *AccumulateRequest) (*AccumulateResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Accumulate not implemented")
+}
+func (UnimplementedCalculatorServer) Count(*CountRequest, grpc.ServerStreamingServer[CountResponse]) error {
+	return status.Error(codes.Unimplemented, "method Count not implemented")
 }
 func (UnimplementedCalculatorServer) Divide(context.Context, *DivideRequest) (*DivideResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Divide not implemented")
@@ -167,6 +194,17 @@ func _Calculator_Accumulate_Handler(srv interface{}, ctx context.Context, dec fu
 	return interceptor(ctx, in, info, handler)
 }
 
+func _Calculator_Count_Handler(srv interface{}, stream grpc.ServerStream) error {
+	m := new(CountRequest)
+	if err := stream.RecvMsg(m); err != nil {
+		return err
+	}
+	return srv.(CalculatorServer).Count(m, &grpc.GenericServerStream[CountRequest, CountResponse]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Calculator_CountServer = grpc.ServerStreamingServer[CountResponse]
+
 func _Calculator_Divide_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(DivideRequest)
 	if err := dec(in); err != nil {
@@ -205,6 +243,12 @@ var Calculator_ServiceDesc = grpc.ServiceDesc{
 			Handler:    _Calculator_Divide_Handler,
 		},
 	},
-	Streams:  []grpc.StreamDesc{},
+	Streams: []grpc.StreamDesc{
+		{
+			StreamName:    "Count",
+			Handler:       _Calculator_Count_Handler,
+			ServerStreams: true,
+		},
+	},
 	Metadata: "calculator.proto",
 }

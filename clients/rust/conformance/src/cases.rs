@@ -486,3 +486,27 @@ pub async fn unknown_enum(world: &World) -> Outcome {
         .collect();
     expect("the states", states, vec![77, TaskState::Completed as i32])
 }
+
+pub async fn missing_event(world: &World) -> Outcome {
+    let mut events = world.agent.stream("gap 5 count 10");
+    let (mut task_id, mut sequences) = (String::new(), Vec::new());
+    let gap = loop {
+        match events.try_next().await {
+            Ok(Some(event)) => {
+                sequences.push(event.sequence);
+                task_id = event.task_id;
+            }
+            Ok(None) => return Err("nothing was missing".into()),
+            Err(error) => break error,
+        }
+    };
+    expect("the code", gap.code(), Code::DataLoss)?;
+    expect("the task of the error", gap.task_id(), Some(&*task_id))?;
+    expect("the events before the gap", sequences, [1, 2, 3, 4, 5])?;
+    let mut rest = world.agent.subscribe(&task_id, 5, StopAt::Terminal);
+    let mut following = Vec::new();
+    while let Some(event) = rest.try_next().await? {
+        following.push(event.sequence);
+    }
+    expect("the events after them", following, (6..=13).collect::<Vec<_>>())
+}

@@ -104,6 +104,7 @@ async fn main() -> ExitCode {
     passed &= outcome("registry", cases::registry(world)).await;
     passed &= outcome("tool", cases::tool(world)).await;
     passed &= outcome("typed-call", typed::call(&world.calculator)).await;
+    passed &= outcome("typed-stream", typed::stream(&world.calculator)).await;
     passed &= outcome("references", cases::references(world)).await;
     passed &= outcome("sessions", sessions::sessions(world)).await;
     passed &= outcome("tasks", tasks::tasks(world)).await;
@@ -111,6 +112,7 @@ async fn main() -> ExitCode {
     passed &= outcome("unknown-event", cases::unknown_event(world)).await;
     passed &= outcome("unknown-part", cases::unknown_part(world)).await;
     passed &= outcome("unknown-enum", cases::unknown_enum(world)).await;
+    passed &= outcome("missing-event", cases::missing_event(world)).await;
     passed &= outcome("outage", faults::outage(world)).await;
     passed &= outcome("reset", faults::reset(world)).await;
     passed &= outcome("early-ok", faults::early_ok(world)).await;

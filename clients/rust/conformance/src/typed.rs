@@ -6,7 +6,7 @@ use uuid::Uuid;
 
 use crate::{Outcome, expect};
 use calculator::calculator_client::CalculatorClient;
-use calculator::{AccumulateRequest, AddRequest, DivideRequest};
+use calculator::{AccumulateRequest, AddRequest, CountRequest, DivideRequest};
 
 mod calculator {
     include!("../../examples/gen/acme/calculator/v1/acme.calculator.v1.rs");
@@ -60,6 +60,41 @@ pub async fn call(url: &str) -> Outcome {
         client.get(task_id).await?.id,
         task_id,
     )
+}
+
+pub async fn stream(url: &str) -> Outcome {
+    let client = Client::connect(url)?;
+    let mut calculator = CalculatorClient::new(client.channel());
+    let (name, id) = (Uuid::new_v4().to_string(), Uuid::new_v4().to_string());
+    let request = ("x-request-id", id.as_str());
+    for (times, headers, wanted) in [
+        (50, &[("x-cut-after", "20 10 30")] as Headers, 1..=50),
+        (10, &[("x-cut-after", "3"), request], 51..=60),
+        (10, &[request], 51..=60),
+    ] {
+        let totals = counted(&mut calculator, &name, times, headers).await?;
+        expect("the totals", totals, wanted.collect::<Vec<_>>())?;
+    }
+    let total = accumulated(&mut calculator, &name, 0, &[]).await?;
+    expect("the total afterwards", total, 60)?;
+    let nameless = counted(&mut calculator, "", 1, &[]).await;
+    rejected(&nameless.err().ok_or("a total has no name")?, "name")
+}
+
+async fn counted(
+    calculator: &mut CalculatorClient<StubChannel>,
+    name: &str,
+    times: i64,
+    headers: Headers<'_>,
+) -> Result<Vec<i64>, Error> {
+    let name = name.to_owned();
+    let request = with(headers, CountRequest { name, times })?;
+    let mut responses = calculator.count(request).await?.into_inner();
+    let mut totals = Vec::new();
+    while let Some(response) = responses.message().await? {
+        totals.push(response.result);
+    }
+    Ok(totals)
 }
 
 async fn accumulated(

@@ -1,6 +1,8 @@
 //! Calls of a generated client over [`Client::channel`], and how they survive cuts.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
+use std::ops::RangeInclusive;
+use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -9,6 +11,7 @@ use plgrpc_client::v1::agent_service_client::AgentServiceClient;
 use plgrpc_client::v1::{SendTaskRequest, StreamTaskRequest, StreamTaskResponse};
 use plgrpc_client::{Builder, Client, Code, Error, reason};
 use tokio::net::TcpListener;
+use tokio_stream::Stream;
 use tokio_stream::wrappers::TcpListenerStream;
 use tonic::{Request, Response, Status, transport::Server};
 use tonic_types::{ErrorDetails, StatusExt};
@@ -29,6 +32,16 @@ struct Sums {
     metadata: Arc<Mutex<Vec<MetadataMap>>>,
     /// Whether `add` does not answer.
     stalls: bool,
+    /// What each call of `count` streams.
+    streams: Arc<Mutex<VecDeque<Counted>>>,
+}
+
+/// The responses of one call of `count`, how it ends, and whether its headers name a task.
+#[derive(Clone)]
+struct Counted {
+    totals: RangeInclusive<i64>,
+    end: Option<Status>,
+    names_task: bool,
 }
 
 #[tonic::async_trait]
@@ -46,6 +59,20 @@ impl Calculator for Sums {
             result: a + b.unwrap_or(2),
         });
         response.metadata_mut().insert("x-task-id", "t-1".parse().unwrap());
+        Ok(response)
+    }
+
+    type CountStream = Pin<Box<dyn Stream<Item = Result<CountResponse, Status>> + Send>>;
+
+    async fn count(&self, request: Request<CountRequest>) -> Result<Response<Self::CountStream>, Status> {
+        self.metadata.lock().unwrap().push(request.metadata().clone());
+        let counted = self.streams.lock().unwrap().pop_front().expect("a call too many");
+        let totals = counted.totals.map(|result| Ok(CountResponse { result }));
+        let answer = tokio_stream::iter(totals.chain(counted.end.map(Err)));
+        let mut response = Response::new(Box::pin(answer) as Self::CountStream);
+        if counted.names_task {
+            response.metadata_mut().insert("x-task-id", "t-1".parse().unwrap());
+        }
         Ok(response)
     }
 
@@ -168,6 +195,85 @@ async fn the_timeout_of_the_client_or_of_the_call_bounds_all_attempts_and_its_er
     CalculatorClient::new(client.channel()).add(request).await.unwrap_err();
     assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
     assert!(failing.sent("grpc-timeout").iter().all(|left| left.ends_with('m')));
+}
+
+/// What the calls of `count` stream; all but the last one are cut.
+fn streaming(totals: &[RangeInclusive<i64>], names_task: bool) -> Sums {
+    let count = totals.len();
+    let streams = totals.iter().enumerate().map(|(index, totals)| Counted {
+        totals: totals.clone(),
+        end: (index + 1 < count).then(cut),
+        names_task,
+    });
+    Sums {
+        streams: Arc::new(Mutex::new(streams.collect())),
+        ..Sums::default()
+    }
+}
+
+/// The responses of `count`, and how the stream failed.
+async fn counted(client: &Client) -> (Vec<i64>, Option<Status>) {
+    let mut calculator = CalculatorClient::new(client.channel());
+    let mut totals = Vec::new();
+    let mut stream = match calculator.count(CountRequest::default()).await {
+        Ok(response) => response.into_inner(),
+        Err(status) => return (totals, Some(status)),
+    };
+    loop {
+        match stream.message().await {
+            Ok(Some(response)) => totals.push(response.result),
+            Ok(None) => return (totals, None),
+            Err(status) => return (totals, Some(status)),
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_stream_of_a_task_continues_after_interruptions_and_shows_each_response_once() {
+    let sums = streaming(&[1..=3, 1..=2, 1..=5, 1..=7], true);
+    let client = sums.serve().await.connect().unwrap();
+    let (totals, failure) = counted(&client).await;
+    assert!(failure.is_none(), "{failure:?}");
+    assert_eq!(totals, (1..=7).collect::<Vec<_>>());
+    let ids = sums.sent("x-request-id");
+    assert!(
+        ids.len() == 4 && ids.iter().all(|id| *id == ids[0] && !id.is_empty()),
+        "{ids:?}"
+    );
+}
+
+#[tokio::test]
+async fn a_stream_without_a_task_is_repeated_until_its_first_response_only() {
+    let empty = RangeInclusive::new(1, 0);
+    let sums = streaming(&[empty.clone(), empty, 1..=2, 1..=3], false);
+    let client = sums.serve().await.connect().unwrap();
+    let (totals, failure) = counted(&client).await;
+    assert_eq!(totals, [1, 2]);
+    assert_eq!(failure.unwrap().message(), "cut");
+    assert_eq!(sums.sent("x-request-id").len(), 3);
+}
+
+#[tokio::test]
+async fn an_error_of_the_agent_ends_a_stream_after_the_responses_before_it() {
+    let sums = streaming(&[1..=2], true);
+    sums.streams.lock().unwrap()[0].end = Some(Status::invalid_argument("no more"));
+    let client = sums.serve().await.connect().unwrap();
+    let (totals, failure) = counted(&client).await;
+    assert_eq!(totals, [1, 2]);
+    assert_eq!(failure.unwrap().code(), Code::InvalidArgument);
+}
+
+#[tokio::test]
+async fn a_stream_gives_up_when_the_patience_has_run_out() {
+    let empty = RangeInclusive::new(1, 0);
+    let mut cuts = vec![1..=3];
+    cuts.resize(100, empty);
+    let sums = streaming(&cuts, true);
+    let builder = sums.serve().await.patience(Duration::from_millis(300));
+    let (totals, failure) = counted(&builder.connect().unwrap()).await;
+    assert_eq!(totals, [1, 2, 3]);
+    assert_eq!(failure.unwrap().message(), "cut");
+    assert!(sums.sent("x-request-id").len() < 10);
 }
 
 #[tokio::test]

@@ -13,7 +13,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file calculator.proto.
  */
 export const file_calculator: GenFile = /*@__PURE__*/
-  fileDesc("ChBjYWxjdWxhdG9yLnByb3RvEhJhY21lLmNhbGN1bGF0b3IudjEiLQoKQWRkUmVxdWVzdBIJCgFhGAEgASgDEg4KAWIYAiABKANIAIgBAUIECgJfYiIdCgtBZGRSZXNwb25zZRIOCgZyZXN1bHQYASABKAMiMQoRQWNjdW11bGF0ZVJlcXVlc3QSDAoEbmFtZRgBIAEoCRIOCgZhbW91bnQYAiABKAMiPwoSQWNjdW11bGF0ZVJlc3BvbnNlEikKBnJlc3VsdBgBIAEoCzIZLmFjbWUuY2FsY3VsYXRvci52MS5Ub3RhbCIkCgVUb3RhbBIMCgRuYW1lGAEgASgJEg0KBXZhbHVlGAIgASgDIjIKDURpdmlkZVJlcXVlc3QSEAoIZGl2aWRlbmQYASABKAESDwoHZGl2aXNvchgCIAEoASIgCg5EaXZpZGVSZXNwb25zZRIOCgZyZXN1bHQYASABKAEyggIKCkNhbGN1bGF0b3ISRgoDQWRkEh4uYWNtZS5jYWxjdWxhdG9yLnYxLkFkZFJlcXVlc3QaHy5hY21lLmNhbGN1bGF0b3IudjEuQWRkUmVzcG9uc2USWwoKQWNjdW11bGF0ZRIlLmFjbWUuY2FsY3VsYXRvci52MS5BY2N1bXVsYXRlUmVxdWVzdBomLmFjbWUuY2FsY3VsYXRvci52MS5BY2N1bXVsYXRlUmVzcG9uc2USTwoGRGl2aWRlEiEuYWNtZS5jYWxjdWxhdG9yLnYxLkRpdmlkZVJlcXVlc3QaIi5hY21lLmNhbGN1bGF0b3IudjEuRGl2aWRlUmVzcG9uc2VCTVABWklnaXRodWIuY29tL3Byb3RvbGluay1ncnBjL3Byb3RvbGluay1ncnBjL2NsaWVudHMvZ28vZXhhbXBsZXMvY2FsY3VsYXRvcnYxYgZwcm90bzM");
+  fileDesc("ChBjYWxjdWxhdG9yLnByb3RvEhJhY21lLmNhbGN1bGF0b3IudjEiLQoKQWRkUmVxdWVzdBIJCgFhGAEgASgDEg4KAWIYAiABKANIAIgBAUIECgJfYiIdCgtBZGRSZXNwb25zZRIOCgZyZXN1bHQYASABKAMiMQoRQWNjdW11bGF0ZVJlcXVlc3QSDAoEbmFtZRgBIAEoCRIOCgZhbW91bnQYAiABKAMiPwoSQWNjdW11bGF0ZVJlc3BvbnNlEikKBnJlc3VsdBgBIAEoCzIZLmFjbWUuY2FsY3VsYXRvci52MS5Ub3RhbCIkCgVUb3RhbBIMCgRuYW1lGAEgASgJEg0KBXZhbHVlGAIgASgDIisKDENvdW50UmVxdWVzdBIMCgRuYW1lGAEgASgJEg0KBXRpbWVzGAIgASgDIh8KDUNvdW50UmVzcG9uc2USDgoGcmVzdWx0GAEgASgDIjIKDURpdmlkZVJlcXVlc3QSEAoIZGl2aWRlbmQYASABKAESDwoHZGl2aXNvchgCIAEoASIgCg5EaXZpZGVSZXNwb25zZRIOCgZyZXN1bHQYASABKAEy0gIKCkNhbGN1bGF0b3ISRgoDQWRkEh4uYWNtZS5jYWxjdWxhdG9yLnYxLkFkZFJlcXVlc3QaHy5hY21lLmNhbGN1bGF0b3IudjEuQWRkUmVzcG9uc2USWwoKQWNjdW11bGF0ZRIlLmFjbWUuY2FsY3VsYXRvci52MS5BY2N1bXVsYXRlUmVxdWVzdBomLmFjbWUuY2FsY3VsYXRvci52MS5BY2N1bXVsYXRlUmVzcG9uc2USTgoFQ291bnQSIC5hY21lLmNhbGN1bGF0b3IudjEuQ291bnRSZXF1ZXN0GiEuYWNtZS5jYWxjdWxhdG9yLnYxLkNvdW50UmVzcG9uc2UwARJPCgZEaXZpZGUSIS5hY21lLmNhbGN1bGF0b3IudjEuRGl2aWRlUmVxdWVzdBoiLmFjbWUuY2FsY3VsYXRvci52MS5EaXZpZGVSZXNwb25zZUJNUAFaSWdpdGh1Yi5jb20vcHJvdG9saW5rLWdycGMvcHJvdG9saW5rLWdycGMvY2xpZW50cy9nby9leGFtcGxlcy9jYWxjdWxhdG9ydjFiBnByb3RvMw");
 
 /**
  * AddRequest has the arguments of Add.
@@ -142,6 +142,55 @@ export const TotalSchema: GenMessage<Total> = /*@__PURE__*/
   messageDesc(file_calculator, 4);
 
 /**
+ * CountRequest has the arguments of Count.
+ *
+ * @generated from message acme.calculator.v1.CountRequest
+ */
+export type CountRequest = Message<"acme.calculator.v1.CountRequest"> & {
+  /**
+   * At least 1 characters.
+   *
+   * @generated from field: string name = 1;
+   */
+  name: string;
+
+  /**
+   * The value of `times`.
+   *
+   * @generated from field: int64 times = 2;
+   */
+  times: bigint;
+};
+
+/**
+ * Describes the message acme.calculator.v1.CountRequest.
+ * Use `create(CountRequestSchema)` to create a new message.
+ */
+export const CountRequestSchema: GenMessage<CountRequest> = /*@__PURE__*/
+  messageDesc(file_calculator, 5);
+
+/**
+ * CountResponse has one item of Count.
+ *
+ * @generated from message acme.calculator.v1.CountResponse
+ */
+export type CountResponse = Message<"acme.calculator.v1.CountResponse"> & {
+  /**
+   * One item of the stream.
+   *
+   * @generated from field: int64 result = 1;
+   */
+  result: bigint;
+};
+
+/**
+ * Describes the message acme.calculator.v1.CountResponse.
+ * Use `create(CountResponseSchema)` to create a new message.
+ */
+export const CountResponseSchema: GenMessage<CountResponse> = /*@__PURE__*/
+  messageDesc(file_calculator, 6);
+
+/**
  * DivideRequest has the arguments of Divide.
  *
  * @generated from message acme.calculator.v1.DivideRequest
@@ -167,7 +216,7 @@ export type DivideRequest = Message<"acme.calculator.v1.DivideRequest"> & {
  * Use `create(DivideRequestSchema)` to create a new message.
  */
 export const DivideRequestSchema: GenMessage<DivideRequest> = /*@__PURE__*/
-  messageDesc(file_calculator, 5);
+  messageDesc(file_calculator, 7);
 
 /**
  * DivideResponse has the result of Divide.
@@ -188,7 +237,7 @@ export type DivideResponse = Message<"acme.calculator.v1.DivideResponse"> & {
  * Use `create(DivideResponseSchema)` to create a new message.
  */
 export const DivideResponseSchema: GenMessage<DivideResponse> = /*@__PURE__*/
-  messageDesc(file_calculator, 6);
+  messageDesc(file_calculator, 8);
 
 /**
  * Adds numbers.
@@ -215,6 +264,16 @@ export const Calculator: GenService<{
     methodKind: "unary";
     input: typeof AccumulateRequestSchema;
     output: typeof AccumulateResponseSchema;
+  },
+  /**
+   * Add 1 to the running total of that name, so many times, and yield the total each time.
+   *
+   * @generated from rpc acme.calculator.v1.Calculator.Count
+   */
+  count: {
+    methodKind: "server_streaming";
+    input: typeof CountRequestSchema;
+    output: typeof CountResponseSchema;
   },
   /**
    * Divide two numbers.

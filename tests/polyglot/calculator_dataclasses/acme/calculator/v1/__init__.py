@@ -9,11 +9,14 @@ __all__ = (
     "AddRequest",
     "AddResponse",
     "CalculatorStub",
+    "CountRequest",
+    "CountResponse",
     "DivideRequest",
     "DivideResponse",
     "Total",
 )
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import betterproto2
@@ -93,6 +96,41 @@ class AddResponse(betterproto2.Message):
 
 
 default_message_pool.register_message("acme.calculator.v1", "AddResponse", AddResponse)
+
+
+@dataclass(eq=False, repr=False)
+class CountRequest(betterproto2.Message):
+    """
+    CountRequest has the arguments of Count.
+    """
+
+    name: "str" = betterproto2.field(1, betterproto2.TYPE_STRING)
+    """
+    At least 1 characters.
+    """
+
+    times: "int" = betterproto2.field(2, betterproto2.TYPE_INT64)
+    """
+    The value of `times`.
+    """
+
+
+default_message_pool.register_message("acme.calculator.v1", "CountRequest", CountRequest)
+
+
+@dataclass(eq=False, repr=False)
+class CountResponse(betterproto2.Message):
+    """
+    CountResponse has one item of Count.
+    """
+
+    result: "int" = betterproto2.field(1, betterproto2.TYPE_INT64)
+    """
+    One item of the stream.
+    """
+
+
+default_message_pool.register_message("acme.calculator.v1", "CountResponse", CountResponse)
 
 
 @dataclass(eq=False, repr=False)
@@ -178,6 +216,17 @@ class CalculatorStub:
             "/acme.calculator.v1.Calculator/Accumulate",
             AccumulateRequest.SerializeToString,
             AccumulateResponse.FromString,
+        )(message)
+
+    def count(self, message: "CountRequest") -> "Iterator[CountResponse]":
+        """
+        Add 1 to the running total of that name, so many times, and yield the total each time.
+        """
+
+        yield from self._channel.unary_stream(
+            "/acme.calculator.v1.Calculator/Count",
+            CountRequest.SerializeToString,
+            CountResponse.FromString,
         )(message)
 
     def divide(self, message: "DivideRequest") -> "DivideResponse":

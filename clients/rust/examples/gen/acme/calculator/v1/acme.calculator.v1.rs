@@ -44,6 +44,23 @@ pub struct Total {
     #[prost(int64, tag="2")]
     pub value: i64,
 }
+/// CountRequest has the arguments of Count.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct CountRequest {
+    /// At least 1 characters.
+    #[prost(string, tag="1")]
+    pub name: ::prost::alloc::string::String,
+    /// The value of `times`.
+    #[prost(int64, tag="2")]
+    pub times: i64,
+}
+/// CountResponse has one item of Count.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct CountResponse {
+    /// One item of the stream.
+    #[prost(int64, tag="1")]
+    pub result: i64,
+}
 /// DivideRequest has the arguments of Divide.
 #[derive(Clone, Copy, PartialEq, ::prost::Message)]
 pub struct DivideRequest {

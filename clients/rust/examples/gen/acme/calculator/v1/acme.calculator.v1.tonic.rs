@@ -135,6 +135,30 @@ pub mod calculator_client {
                 .insert(GrpcMethod::new("acme.calculator.v1.Calculator", "Accumulate"));
             self.inner.unary(req, path, codec).await
         }
+        pub async fn count(
+            &mut self,
+            request: impl tonic::IntoRequest<super::CountRequest>,
+        ) -> std::result::Result<
+            tonic::Response<tonic::codec::Streaming<super::CountResponse>>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/acme.calculator.v1.Calculator/Count",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("acme.calculator.v1.Calculator", "Count"));
+            self.inner.server_streaming(req, path, codec).await
+        }
         pub async fn divide(
             &mut self,
             request: impl tonic::IntoRequest<super::DivideRequest>,
@@ -182,6 +206,16 @@ pub mod calculator_server {
             tonic::Response<super::AccumulateResponse>,
             tonic::Status,
         >;
+        /// Server streaming response type for the Count method.
+        type CountStream: tonic::codegen::tokio_stream::Stream<
+                Item = std::result::Result<super::CountResponse, tonic::Status>,
+            >
+            + std::marker::Send
+            + 'static;
+        async fn count(
+            &self,
+            request: tonic::Request<super::CountRequest>,
+        ) -> std::result::Result<tonic::Response<Self::CountStream>, tonic::Status>;
         async fn divide(
             &self,
             request: tonic::Request<super::DivideRequest>,
@@ -347,6 +381,52 @@ pub mod calculator_server {
                                 max_encoding_message_size,
                             );
                         let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/acme.calculator.v1.Calculator/Count" => {
+                    #[allow(non_camel_case_types)]
+                    struct CountSvc<T: Calculator>(pub Arc<T>);
+                    impl<
+                        T: Calculator,
+                    > tonic::server::ServerStreamingService<super::CountRequest>
+                    for CountSvc<T> {
+                        type Response = super::CountResponse;
+                        type ResponseStream = T::CountStream;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::ResponseStream>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::CountRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Calculator>::count(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = CountSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.server_streaming(method, req).await;
                         Ok(res)
                     };
                     Box::pin(fut)

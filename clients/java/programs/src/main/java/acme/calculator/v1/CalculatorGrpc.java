@@ -77,6 +77,37 @@ public final class CalculatorGrpc {
     return getAccumulateMethod;
   }
 
+  private static volatile io.grpc.MethodDescriptor<acme.calculator.v1.CountRequest,
+      acme.calculator.v1.CountResponse> getCountMethod;
+
+  @io.grpc.stub.annotations.RpcMethod(
+      fullMethodName = SERVICE_NAME + '/' + "Count",
+      requestType = acme.calculator.v1.CountRequest.class,
+      responseType = acme.calculator.v1.CountResponse.class,
+      methodType = io.grpc.MethodDescriptor.MethodType.SERVER_STREAMING)
+  public static io.grpc.MethodDescriptor<acme.calculator.v1.CountRequest,
+      acme.calculator.v1.CountResponse> getCountMethod() {
+    io.grpc.MethodDescriptor<acme.calculator.v1.CountRequest, acme.calculator.v1.CountResponse> getCountMethod;
+    if ((getCountMethod = CalculatorGrpc.getCountMethod) == null) {
+      synchronized (CalculatorGrpc.class) {
+        if ((getCountMethod = CalculatorGrpc.getCountMethod) == null) {
+          CalculatorGrpc.getCountMethod = getCountMethod =
+              io.grpc.MethodDescriptor.<acme.calculator.v1.CountRequest, acme.calculator.v1.CountResponse>newBuilder()
+              .setType(io.grpc.MethodDescriptor.MethodType.SERVER_STREAMING)
+              .setFullMethodName(generateFullMethodName(SERVICE_NAME, "Count"))
+              .setSampledToLocalTracing(true)
+              .setRequestMarshaller(io.grpc.protobuf.ProtoUtils.marshaller(
+                  acme.calculator.v1.CountRequest.getDefaultInstance()))
+              .setResponseMarshaller(io.grpc.protobuf.ProtoUtils.marshaller(
+                  acme.calculator.v1.CountResponse.getDefaultInstance()))
+              .setSchemaDescriptor(new CalculatorMethodDescriptorSupplier("Count"))
+              .build();
+        }
+      }
+    }
+    return getCountMethod;
+  }
+
   private static volatile io.grpc.MethodDescriptor<acme.calculator.v1.DivideRequest,
       acme.calculator.v1.DivideResponse> getDivideMethod;
 
@@ -196,6 +227,16 @@ public final class CalculatorGrpc {
 
     /**
      * <pre>
+     * Add 1 to the running total of that name, so many times, and yield the total each time.
+     * </pre>
+     */
+    default void count(acme.calculator.v1.CountRequest request,
+        io.grpc.stub.StreamObserver<acme.calculator.v1.CountResponse> responseObserver) {
+      io.grpc.stub.ServerCalls.asyncUnimplementedUnaryCall(getCountMethod(), responseObserver);
+    }
+
+    /**
+     * <pre>
      * Divide two numbers.
      * </pre>
      */
@@ -262,6 +303,17 @@ public final class CalculatorGrpc {
 
     /**
      * <pre>
+     * Add 1 to the running total of that name, so many times, and yield the total each time.
+     * </pre>
+     */
+    public void count(acme.calculator.v1.CountRequest request,
+        io.grpc.stub.StreamObserver<acme.calculator.v1.CountResponse> responseObserver) {
+      io.grpc.stub.ClientCalls.asyncServerStreamingCall(
+          getChannel().newCall(getCountMethod(), getCallOptions()), request, responseObserver);
+    }
+
+    /**
+     * <pre>
      * Divide two numbers.
      * </pre>
      */
@@ -313,6 +365,18 @@ public final class CalculatorGrpc {
 
     /**
      * <pre>
+     * Add 1 to the running total of that name, so many times, and yield the total each time.
+     * </pre>
+     */
+    @io.grpc.ExperimentalApi("https://github.com/grpc/grpc-java/issues/10918")
+    public io.grpc.stub.BlockingClientCall<?, acme.calculator.v1.CountResponse>
+        count(acme.calculator.v1.CountRequest request) {
+      return io.grpc.stub.ClientCalls.blockingV2ServerStreamingCall(
+          getChannel(), getCountMethod(), getCallOptions(), request);
+    }
+
+    /**
+     * <pre>
      * Divide two numbers.
      * </pre>
      */
@@ -359,6 +423,17 @@ public final class CalculatorGrpc {
     public acme.calculator.v1.AccumulateResponse accumulate(acme.calculator.v1.AccumulateRequest request) {
       return io.grpc.stub.ClientCalls.blockingUnaryCall(
           getChannel(), getAccumulateMethod(), getCallOptions(), request);
+    }
+
+    /**
+     * <pre>
+     * Add 1 to the running total of that name, so many times, and yield the total each time.
+     * </pre>
+     */
+    public java.util.Iterator<acme.calculator.v1.CountResponse> count(
+        acme.calculator.v1.CountRequest request) {
+      return io.grpc.stub.ClientCalls.blockingServerStreamingCall(
+          getChannel(), getCountMethod(), getCallOptions(), request);
     }
 
     /**
@@ -427,7 +502,8 @@ public final class CalculatorGrpc {
 
   private static final int METHODID_ADD = 0;
   private static final int METHODID_ACCUMULATE = 1;
-  private static final int METHODID_DIVIDE = 2;
+  private static final int METHODID_COUNT = 2;
+  private static final int METHODID_DIVIDE = 3;
 
   private static final class MethodHandlers<Req, Resp> implements
       io.grpc.stub.ServerCalls.UnaryMethod<Req, Resp>,
@@ -453,6 +529,10 @@ public final class CalculatorGrpc {
         case METHODID_ACCUMULATE:
           serviceImpl.accumulate((acme.calculator.v1.AccumulateRequest) request,
               (io.grpc.stub.StreamObserver<acme.calculator.v1.AccumulateResponse>) responseObserver);
+          break;
+        case METHODID_COUNT:
+          serviceImpl.count((acme.calculator.v1.CountRequest) request,
+              (io.grpc.stub.StreamObserver<acme.calculator.v1.CountResponse>) responseObserver);
           break;
         case METHODID_DIVIDE:
           serviceImpl.divide((acme.calculator.v1.DivideRequest) request,
@@ -490,6 +570,13 @@ public final class CalculatorGrpc {
               acme.calculator.v1.AccumulateRequest,
               acme.calculator.v1.AccumulateResponse>(
                 service, METHODID_ACCUMULATE)))
+        .addMethod(
+          getCountMethod(),
+          io.grpc.stub.ServerCalls.asyncServerStreamingCall(
+            new MethodHandlers<
+              acme.calculator.v1.CountRequest,
+              acme.calculator.v1.CountResponse>(
+                service, METHODID_COUNT)))
         .addMethod(
           getDivideMethod(),
           io.grpc.stub.ServerCalls.asyncUnaryCall(
@@ -547,6 +634,7 @@ public final class CalculatorGrpc {
               .setSchemaDescriptor(new CalculatorFileDescriptorSupplier())
               .addMethod(getAddMethod())
               .addMethod(getAccumulateMethod())
+              .addMethod(getCountMethod())
               .addMethod(getDivideMethod())
               .build();
         }

@@ -52,6 +52,16 @@ public final class CalculatorOuterClass {
     com.google.protobuf.GeneratedMessage.FieldAccessorTable
       internal_static_acme_calculator_v1_Total_fieldAccessorTable;
   static final com.google.protobuf.Descriptors.Descriptor
+    internal_static_acme_calculator_v1_CountRequest_descriptor;
+  static final 
+    com.google.protobuf.GeneratedMessage.FieldAccessorTable
+      internal_static_acme_calculator_v1_CountRequest_fieldAccessorTable;
+  static final com.google.protobuf.Descriptors.Descriptor
+    internal_static_acme_calculator_v1_CountResponse_descriptor;
+  static final 
+    com.google.protobuf.GeneratedMessage.FieldAccessorTable
+      internal_static_acme_calculator_v1_CountResponse_fieldAccessorTable;
+  static final com.google.protobuf.Descriptors.Descriptor
     internal_static_acme_calculator_v1_DivideRequest_descriptor;
   static final 
     com.google.protobuf.GeneratedMessage.FieldAccessorTable
@@ -76,18 +86,22 @@ public final class CalculatorOuterClass {
       "AccumulateRequest\022\014\n\004name\030\001 \001(\t\022\016\n\006amoun" +
       "t\030\002 \001(\003\"?\n\022AccumulateResponse\022)\n\006result\030" +
       "\001 \001(\0132\031.acme.calculator.v1.Total\"$\n\005Tota" +
-      "l\022\014\n\004name\030\001 \001(\t\022\r\n\005value\030\002 \001(\003\"2\n\rDivide" +
-      "Request\022\020\n\010dividend\030\001 \001(\001\022\017\n\007divisor\030\002 \001" +
-      "(\001\" \n\016DivideResponse\022\016\n\006result\030\001 \001(\0012\202\002\n" +
-      "\nCalculator\022F\n\003Add\022\036.acme.calculator.v1." +
-      "AddRequest\032\037.acme.calculator.v1.AddRespo" +
-      "nse\022[\n\nAccumulate\022%.acme.calculator.v1.A" +
-      "ccumulateRequest\032&.acme.calculator.v1.Ac" +
-      "cumulateResponse\022O\n\006Divide\022!.acme.calcul" +
-      "ator.v1.DivideRequest\032\".acme.calculator." +
-      "v1.DivideResponseBMP\001ZIgithub.com/protol" +
-      "ink-grpc/protolink-grpc/clients/go/examp" +
-      "les/calculatorv1b\006proto3"
+      "l\022\014\n\004name\030\001 \001(\t\022\r\n\005value\030\002 \001(\003\"+\n\014CountR" +
+      "equest\022\014\n\004name\030\001 \001(\t\022\r\n\005times\030\002 \001(\003\"\037\n\rC" +
+      "ountResponse\022\016\n\006result\030\001 \001(\003\"2\n\rDivideRe" +
+      "quest\022\020\n\010dividend\030\001 \001(\001\022\017\n\007divisor\030\002 \001(\001" +
+      "\" \n\016DivideResponse\022\016\n\006result\030\001 \001(\0012\322\002\n\nC" +
+      "alculator\022F\n\003Add\022\036.acme.calculator.v1.Ad" +
+      "dRequest\032\037.acme.calculator.v1.AddRespons" +
+      "e\022[\n\nAccumulate\022%.acme.calculator.v1.Acc" +
+      "umulateRequest\032&.acme.calculator.v1.Accu" +
+      "mulateResponse\022N\n\005Count\022 .acme.calculato" +
+      "r.v1.CountRequest\032!.acme.calculator.v1.C" +
+      "ountResponse0\001\022O\n\006Divide\022!.acme.calculat" +
+      "or.v1.DivideRequest\032\".acme.calculator.v1" +
+      ".DivideResponseBMP\001ZIgithub.com/protolin" +
+      "k-grpc/protolink-grpc/clients/go/example" +
+      "s/calculatorv1b\006proto3"
     };
     descriptor = com.google.protobuf.Descriptors.FileDescriptor
       .internalBuildGeneratedFileFrom(descriptorData,
@@ -123,14 +137,26 @@ public final class CalculatorOuterClass {
       com.google.protobuf.GeneratedMessage.FieldAccessorTable(
         internal_static_acme_calculator_v1_Total_descriptor,
         new java.lang.String[] { "Name", "Value", });
-    internal_static_acme_calculator_v1_DivideRequest_descriptor =
+    internal_static_acme_calculator_v1_CountRequest_descriptor =
       getDescriptor().getMessageTypes().get(5);
+    internal_static_acme_calculator_v1_CountRequest_fieldAccessorTable = new
+      com.google.protobuf.GeneratedMessage.FieldAccessorTable(
+        internal_static_acme_calculator_v1_CountRequest_descriptor,
+        new java.lang.String[] { "Name", "Times", });
+    internal_static_acme_calculator_v1_CountResponse_descriptor =
+      getDescriptor().getMessageTypes().get(6);
+    internal_static_acme_calculator_v1_CountResponse_fieldAccessorTable = new
+      com.google.protobuf.GeneratedMessage.FieldAccessorTable(
+        internal_static_acme_calculator_v1_CountResponse_descriptor,
+        new java.lang.String[] { "Result", });
+    internal_static_acme_calculator_v1_DivideRequest_descriptor =
+      getDescriptor().getMessageTypes().get(7);
     internal_static_acme_calculator_v1_DivideRequest_fieldAccessorTable = new
       com.google.protobuf.GeneratedMessage.FieldAccessorTable(
         internal_static_acme_calculator_v1_DivideRequest_descriptor,
         new java.lang.String[] { "Dividend", "Divisor", });
     internal_static_acme_calculator_v1_DivideResponse_descriptor =
-      getDescriptor().getMessageTypes().get(6);
+      getDescriptor().getMessageTypes().get(8);
     internal_static_acme_calculator_v1_DivideResponse_fieldAccessorTable = new
       com.google.protobuf.GeneratedMessage.FieldAccessorTable(
         internal_static_acme_calculator_v1_DivideResponse_descriptor,

@@ -154,9 +154,10 @@ public final class EventStream extends ResumingStream<RunEvent> {
     }
     if (isPositioned && event.getSequence() != sequence() + 1) {
       throw ProtolinkException.of(
-          Status.Code.DATA_LOSS,
-          "task " + taskId() + ": event " + event.getSequence() + " came after " + sequence(),
-          null);
+              Status.Code.DATA_LOSS,
+              "task " + taskId() + ": event " + event.getSequence() + " came after " + sequence(),
+              null)
+          .about(taskId());
     }
     isPositioned = true;
     hasShown = true;

@@ -533,8 +533,10 @@ public final class ProtolinkClient implements AutoCloseable {
    * <p>A call with one answer is retried after an interruption, as those of this class are. All
    * attempts have one header {@code x-request-id}, so that an agent runs the call once; a caller
    * may set it, to repeat the call from another process. The header {@code x-task-id} of the answer
-   * is the id of the task that the call was. Streams are not retried. Neither are calls of plgrpc's
-   * own services, whose request ids are fields of their requests.
+   * is the id of the task that the call was. A stream of responses that is a task continues after an
+   * interruption with the next response; other streams are repeated only before their first
+   * response. Calls with several requests are not repeated. Neither are those of plgrpc's own
+   * services, whose request ids are fields of their requests.
    */
   public Channel channel() {
     return connection.stubChannel();

@@ -79,9 +79,7 @@ final class Responses<A, T> {
 
   /** How long the call has been open: zero unless it was sent over a connection. */
   Duration openFor() {
-    return opening.isReached
-        ? Duration.ofNanos(System.nanoTime() - opening.nanos)
-        : Duration.ZERO;
+    return opening.time();
   }
 
   /** A response, or the end. */
@@ -104,10 +102,15 @@ final class Responses<A, T> {
   }
 
   /** Notes when a call went out over a connection. */
-  private static final class Opening extends ClientStreamTracer.Factory {
+  static final class Opening extends ClientStreamTracer.Factory {
 
     private volatile boolean isReached;
     private volatile long nanos;
+
+    /** How long it has been open since: zero unless it went out. */
+    Duration time() {
+      return isReached ? Duration.ofNanos(System.nanoTime() - nanos) : Duration.ZERO;
+    }
 
     @Override
     public ClientStreamTracer newClientStreamTracer(

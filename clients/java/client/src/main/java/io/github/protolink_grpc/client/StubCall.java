@@ -12,8 +12,13 @@ import java.util.concurrent.Executor;
 import java.util.concurrent.atomic.AtomicBoolean;
 
 /**
- * A call of a generated stub with one request and one answer, made again while it is cut and there
- * is time. All attempts have one {@code x-request-id}, so that an agent runs the call once.
+ * A call of a generated stub with one request, made again while it is cut and there is time. All
+ * attempts have one {@code x-request-id}, so that an agent runs the call once.
+ *
+ * <p>The one answer of a call is delivered when the call has succeeded. The responses of a stream
+ * are delivered as they come: after a cut, the call is made again if there were none, or if the
+ * headers name a task, because its log has all of them. The repeated call returns them from the
+ * first one, and those that were delivered are left out.
  *
  * <p>Attempts follow one another, and only the last one reaches the stub. The stub's listener is
  * called by the executor of the call: a blocking stub waits for work there.
@@ -27,12 +32,20 @@ final class StubCall<Q, A> extends ClientCall<Q, A> {
   private final MethodDescriptor<Q, A> method;
   private final CallOptions options;
   private final Executor executor;
+  private final boolean isStream;
   private final AtomicBoolean isClosed = new AtomicBoolean();
   private volatile Operation operation;
   private volatile boolean isCanceled;
   private Listener<A> listener;
   private Metadata headers;
   private Q request;
+
+  // Of streams. `call`, `wanted` and `received` are guarded by this: the stub asks from any thread.
+  private ClientCall<Q, A> call;
+  private long wanted;
+  private long received;
+  private boolean isTask;
+  private boolean hasHeaders;
 
   StubCall(
       Connection connection, Channel channel, MethodDescriptor<Q, A> method, CallOptions options) {
@@ -41,6 +54,7 @@ final class StubCall<Q, A> extends ClientCall<Q, A> {
     this.method = method;
     this.options = options;
     this.executor = Objects.requireNonNullElse(options.getExecutor(), Runnable::run);
+    this.isStream = !method.getType().serverSendsOneMessage();
   }
 
   @Override
@@ -69,7 +83,17 @@ final class StubCall<Q, A> extends ClientCall<Q, A> {
 
   @Override
   public void request(int numMessages) {
-    // There is one answer, and it is small: each attempt asks for it.
+    if (!isStream) {
+      return; // each attempt asks for the one answer
+    }
+    ClientCall<Q, A> current;
+    synchronized (this) {
+      wanted += numMessages;
+      current = call;
+    }
+    if (current != null) {
+      current.request(numMessages);
+    }
   }
 
   @Override
@@ -102,13 +126,27 @@ final class StubCall<Q, A> extends ClientCall<Q, A> {
   }
 
   private void send() {
-    ClientCall<Q, A> call = channel.newCall(method, options);
     Metadata own = new Metadata();
     own.merge(headers); // what is below may change them
-    call.start(new Attempt(), own);
-    call.request(2); // as gRPC's stubs do: a second message would be an error
-    call.sendMessage(request);
-    call.halfClose();
+    Responses.Opening opening = new Responses.Opening();
+    ClientCall<Q, A> attempt =
+        channel.newCall(method, isStream ? options.withStreamTracerFactory(opening) : options);
+    if (isStream) {
+      attempt.start(new Responding(opening), own);
+      long asked;
+      synchronized (this) {
+        call = attempt;
+        asked = received + wanted; // it begins with those that the stub has
+      }
+      if (asked > 0) {
+        attempt.request((int) Math.min(asked, Integer.MAX_VALUE));
+      }
+    } else {
+      attempt.start(new Answering(), own);
+      attempt.request(2); // as gRPC's stubs do: a second message would be an error
+    }
+    attempt.sendMessage(request);
+    attempt.halfClose();
   }
 
   /** Ends the call for the stub, the first time. */
@@ -136,8 +174,18 @@ final class StubCall<Q, A> extends ClientCall<Q, A> {
         : Status.CANCELLED.withDescription(ending.getMessage()).withCause(ending);
   }
 
+  /** Makes the next attempt after one that failed, or ends the call with its status. */
+  private void pauseAfter(Status status, Metadata trailers) {
+    try {
+      ProtolinkException failure = ProtolinkException.from(status.asRuntimeException(trailers));
+      operation.pauseAfter(failure).thenRun(this::attempt);
+    } catch (ProtolinkException last) {
+      close(status, trailers);
+    }
+  }
+
   /** Keeps what an attempt is answered until it is known whether it is the last one. */
-  private final class Attempt extends Listener<A> {
+  private final class Answering extends Listener<A> {
 
     private Metadata answerHeaders = new Metadata();
     private A answer;
@@ -157,21 +205,66 @@ final class StubCall<Q, A> extends ClientCall<Q, A> {
       if (isClosed.get() || operation.isEnded()) {
         return; // its end tells the stub
       }
-      if (status.isOk()) {
-        listener.onHeaders(answerHeaders);
-        if (answer != null) {
-          listener.onMessage(answer);
-        }
+      if (!status.isOk()) {
+        pauseAfter(status, trailers);
+        return;
+      }
+      listener.onHeaders(answerHeaders);
+      if (answer != null) {
+        listener.onMessage(answer);
+      }
+      close(status, trailers);
+    }
+  }
+
+  /** Delivers the responses of an attempt that no earlier one has delivered. */
+  private final class Responding extends Listener<A> {
+
+    private final Responses.Opening opening;
+    private long repeated;
+
+    Responding(Responses.Opening opening) {
+      this.opening = opening;
+      this.repeated = received;
+    }
+
+    @Override
+    public void onHeaders(Metadata headers) {
+      isTask |= headers.containsKey(ProtolinkException.TASK_ID);
+      if (!hasHeaders) {
+        hasHeaders = true;
+        listener.onHeaders(headers);
+      }
+    }
+
+    @Override
+    public void onMessage(A message) {
+      if (repeated > 0) {
+        repeated--;
+        return;
+      }
+      synchronized (StubCall.this) {
+        received++;
+        wanted--;
+      }
+      operation.patience.progress();
+      listener.onMessage(message);
+    }
+
+    @Override
+    public void onClose(Status status, Metadata trailers) {
+      if (isClosed.get() || operation.isEnded()) {
+        return; // its end tells the stub
+      }
+      synchronized (StubCall.this) {
+        call = null;
+      }
+      if (status.isOk() || received > 0 && !isTask) {
         close(status, trailers);
         return;
       }
-      try {
-        ProtolinkException failure =
-            ProtolinkException.from(status.asRuntimeException(trailers));
-        operation.pauseAfter(failure).thenRun(StubCall.this::attempt);
-      } catch (ProtolinkException last) {
-        close(status, trailers);
-      }
+      operation.patience.openFor(opening.time());
+      pauseAfter(status, trailers);
     }
   }
 }

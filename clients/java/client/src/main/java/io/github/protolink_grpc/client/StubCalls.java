@@ -7,7 +7,7 @@ import io.grpc.ClientInterceptor;
 import io.grpc.MethodDescriptor;
 
 /**
- * Makes the calls of generated stubs: with the deadline of a client and, if they have one answer,
+ * Makes the calls of generated stubs: with the deadline of a client and, if they have one request,
  * with its retries.
  */
 final class StubCalls implements ClientInterceptor {
@@ -25,9 +25,10 @@ final class StubCalls implements ClientInterceptor {
   public <Q, A> ClientCall<Q, A> interceptCall(
       MethodDescriptor<Q, A> method, CallOptions options, Channel next) {
     boolean isUnary = method.getType() == MethodDescriptor.MethodType.UNARY;
+    boolean hasOneRequest = method.getType().clientSendsOneMessage();
     CallOptions bounded = connection.bounded(options, isUnary);
     String service = method.getServiceName();
-    boolean isRepeatable = isUnary && service != null && !service.startsWith(CONTRACT);
+    boolean isRepeatable = hasOneRequest && service != null && !service.startsWith(CONTRACT);
     return isRepeatable
         ? new StubCall<>(connection, next, method, bounded)
         : next.newCall(method, bounded);

@@ -18,6 +18,7 @@ import io.grpc.ClientCall;
 import io.grpc.ClientInterceptor;
 import io.grpc.ClientInterceptors;
 import io.grpc.Context;
+import io.grpc.ForwardingServerCall;
 import io.grpc.Metadata;
 import io.grpc.MethodDescriptor;
 import io.grpc.ServerCall;
@@ -28,13 +29,17 @@ import io.grpc.ServerServiceDefinition;
 import io.grpc.Status;
 import io.grpc.StatusRuntimeException;
 import io.grpc.protobuf.ProtoUtils;
+import io.grpc.stub.ClientCallStreamObserver;
 import io.grpc.stub.ClientCalls;
+import io.grpc.stub.ClientResponseObserver;
 import io.grpc.stub.MetadataUtils;
 import io.grpc.stub.ServerCalls;
 import io.grpc.stub.StreamObserver;
 import java.time.Duration;
 import java.util.ArrayDeque;
+import java.util.ArrayList;
 import java.util.Deque;
+import java.util.Iterator;
 import java.util.List;
 import java.util.Set;
 import java.util.concurrent.CancellationException;
@@ -45,6 +50,7 @@ import java.util.concurrent.Executors;
 import java.util.concurrent.ScheduledExecutorService;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
+import java.util.stream.IntStream;
 import org.junit.jupiter.api.Test;
 
 /** Calls of a service that is not plgrpc's own, as generated stubs make them. */
@@ -60,6 +66,17 @@ class StubCallTest {
           .setResponseMarshaller(ProtoUtils.marshaller(Task.getDefaultInstance()))
           .build();
 
+  private static final MethodDescriptor<Task, Task> COUNT =
+      ECHO.toBuilder()
+          .setType(MethodDescriptor.MethodType.SERVER_STREAMING)
+          .setFullMethodName("acme.echo.v1.Echo/Count")
+          .build();
+
+  /** The responses of one call of COUNT, from 1 on, and how it ends. */
+  private record Counted(int upTo, Status end) {}
+
+  private final Deque<Counted> streams = new ArrayDeque<>();
+  private String taskId = "t-1";
   private final Deque<StatusRuntimeException> failures = new ArrayDeque<>();
   private final List<Metadata> headers = new CopyOnWriteArrayList<>();
   private final CountDownLatch called = new CountDownLatch(1);
@@ -69,6 +86,7 @@ class StubCallTest {
     ServerServiceDefinition echo =
         ServerServiceDefinition.builder("acme.echo.v1.Echo")
             .addMethod(ECHO, ServerCalls.asyncUnaryCall(this::answer))
+            .addMethod(COUNT, ServerCalls.asyncServerStreamingCall(this::count))
             .build();
     return Served.of(() -> ServerInterceptors.intercept(echo, new Listening()));
   }
@@ -83,13 +101,52 @@ class StubCallTest {
     }
   }
 
+  private void count(Task request, StreamObserver<Task> observer) {
+    called.countDown();
+    Counted counted = streams.remove();
+    for (int number = 1; number <= counted.upTo(); number++) {
+      observer.onNext(Task.newBuilder().setId("" + number).build());
+    }
+    if (counted.end() == null) {
+      return; // it stays open
+    }
+    if (counted.end().isOk()) {
+      observer.onCompleted();
+    } else {
+      observer.onError(counted.end().asRuntimeException());
+    }
+  }
+
+  private static List<String> numbers(int upTo) {
+    return IntStream.rangeClosed(1, upTo).mapToObj(Integer::toString).toList();
+  }
+
+  /** Reads responses into a list until the stream ends. */
+  private static void read(Channel channel, List<String> numbers) {
+    Iterator<Task> responses =
+        ClientCalls.blockingServerStreamingCall(channel, COUNT, CallOptions.DEFAULT, REQUEST);
+    responses.forEachRemaining(response -> numbers.add(response.getId()));
+  }
+
   /** Remembers the headers of calls. */
   private final class Listening implements ServerInterceptor {
     @Override
     public <Q, A> ServerCall.Listener<Q> interceptCall(
         ServerCall<Q, A> call, Metadata received, ServerCallHandler<Q, A> next) {
       headers.add(received);
-      return next.startCall(call, received);
+      Metadata answered = new Metadata();
+      if (!taskId.isEmpty()) {
+        answered.put(ProtolinkException.TASK_ID, taskId);
+      }
+      return next.startCall(
+          new ForwardingServerCall.SimpleForwardingServerCall<>(call) {
+            @Override
+            public void sendHeaders(Metadata sent) {
+              sent.merge(answered);
+              super.sendHeaders(sent);
+            }
+          },
+          received);
     }
   }
 
@@ -269,6 +326,129 @@ class StubCallTest {
           assertThrows(
               ExecutionException.class, () -> open.get(LONG.toSeconds(), TimeUnit.SECONDS));
       assertEquals(Status.Code.CANCELLED, Status.fromThrowable(ended.getCause()).getCode());
+    }
+  }
+
+  @Test
+  void aStreamOfATaskContinuesAfterInterruptionsAndShowsEachResponseOnce() {
+    streams.add(new Counted(0, Status.UNAVAILABLE));
+    streams.add(new Counted(3, Status.UNAVAILABLE));
+    streams.add(new Counted(2, Status.INTERNAL));
+    streams.add(new Counted(5, Status.UNAVAILABLE));
+    streams.add(new Counted(7, Status.OK));
+    List<String> received = new ArrayList<>();
+    try (Served server = echo();
+        ProtolinkClient client = ProtolinkClient.connect(server.url())) {
+      read(client.channel(), received);
+    }
+    assertEquals(numbers(7), received);
+    assertEquals(5, headers.size());
+    assertEquals(1, Set.copyOf(sent("x-request-id")).size());
+  }
+
+  @Test
+  void aStreamWithoutATaskIsRepeatedUntilItsFirstResponseOnly() {
+    taskId = "";
+    streams.add(new Counted(0, Status.UNAVAILABLE));
+    streams.add(new Counted(2, Status.UNAVAILABLE.withDescription("cut")));
+    List<String> received = new ArrayList<>();
+    try (Served server = echo();
+        ProtolinkClient client = ProtolinkClient.connect(server.url())) {
+      StatusRuntimeException thrown =
+          assertThrows(StatusRuntimeException.class, () -> read(client.channel(), received));
+      assertEquals("cut", thrown.getStatus().getDescription());
+    }
+    assertEquals(numbers(2), received);
+  }
+
+  @Test
+  void anErrorOfTheAgentEndsAStreamAfterTheResponsesBeforeIt() {
+    streams.add(new Counted(2, Status.INVALID_ARGUMENT));
+    List<String> received = new ArrayList<>();
+    try (Served server = echo();
+        ProtolinkClient client = ProtolinkClient.connect(server.url())) {
+      StatusRuntimeException thrown =
+          assertThrows(StatusRuntimeException.class, () -> read(client.channel(), received));
+      assertEquals(Status.Code.INVALID_ARGUMENT, thrown.getStatus().getCode());
+    }
+    assertEquals(numbers(2), received);
+  }
+
+  @Test
+  void aStreamGivesUpWhenThePatienceHasRunOut() {
+    streams.add(new Counted(3, Status.UNAVAILABLE));
+    for (int i = 0; i < 100; i++) {
+      streams.add(new Counted(1, Status.UNAVAILABLE));
+    }
+    List<String> received = new ArrayList<>();
+    try (Served server = echo();
+        ProtolinkClient client =
+            ProtolinkClient.builder(server.url()).patience(Duration.ofMillis(300)).build()) {
+      assertThrows(StatusRuntimeException.class, () -> read(client.channel(), received));
+    }
+    assertEquals(numbers(3), received);
+    assertTrue(headers.size() < 10, "calls: " + headers.size());
+  }
+
+  @Test
+  void theReaderOfAStreamSetsThePace() throws Exception {
+    streams.add(new Counted(3, Status.UNAVAILABLE));
+    streams.add(new Counted(9, Status.OK));
+    List<String> received = new CopyOnWriteArrayList<>();
+    CountDownLatch done = new CountDownLatch(1);
+    try (Served server = echo();
+        ProtolinkClient client = ProtolinkClient.connect(server.url())) {
+      ClientCalls.asyncServerStreamingCall(
+          client.channel().newCall(COUNT, CallOptions.DEFAULT),
+          REQUEST,
+          new ClientResponseObserver<Task, Task>() {
+            private ClientCallStreamObserver<Task> requests;
+
+            @Override
+            public void beforeStart(ClientCallStreamObserver<Task> requests) {
+              this.requests = requests;
+              requests.disableAutoRequestWithInitial(1);
+            }
+
+            @Override
+            public void onNext(Task response) {
+              received.add(response.getId());
+              if (received.size() == 5) {
+                requests.cancel("enough", null); // the others were not asked for
+              } else {
+                requests.request(1);
+              }
+            }
+
+            @Override
+            public void onError(Throwable thrown) {
+              done.countDown();
+            }
+
+            @Override
+            public void onCompleted() {
+              done.countDown();
+            }
+          });
+      assertTrue(done.await(LONG.toSeconds(), TimeUnit.SECONDS));
+    }
+    assertEquals(numbers(5), received);
+  }
+
+  @Test
+  void closingTheClientEndsAStream() throws Exception {
+    streams.add(new Counted(1, null));
+    try (Served server = echo()) {
+      ProtolinkClient client = ProtolinkClient.connect(server.url());
+      Iterator<Task> responses =
+          ClientCalls.blockingServerStreamingCall(
+              client.channel(), COUNT, CallOptions.DEFAULT, REQUEST);
+      assertEquals("1", responses.next().getId());
+      client.close();
+      StatusRuntimeException ended =
+          assertTimeoutPreemptively(
+              LONG, () -> assertThrows(StatusRuntimeException.class, responses::hasNext));
+      assertEquals(Status.Code.CANCELLED, ended.getStatus().getCode());
     }
   }
 

@@ -61,6 +61,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.UUID;
 import java.util.stream.IntStream;
+import java.util.stream.LongStream;
 
 /**
  * The conformance program of the Java client: {@code plgrpc conformance run --
@@ -122,6 +123,7 @@ final class Main {
     cases.put("registry", this::registry);
     cases.put("tool", this::tool);
     cases.put("typed-call", new TypedCase());
+    cases.put("typed-stream", TypedCase::stream);
     cases.put("references", this::references);
     cases.put("sessions", new SessionCase(agent));
     cases.put("tasks", new TaskCase(agent));
@@ -129,6 +131,7 @@ final class Main {
     cases.put("unknown-event", this::unknownEvent);
     cases.put("unknown-part", this::unknownPart);
     cases.put("unknown-enum", this::unknownEnum);
+    cases.put("missing-event", this::missingEvent);
     new HostileCases(agent).addTo(cases);
     cases.put("vectors", this::vectors);
     return cases;
@@ -450,6 +453,20 @@ final class Main {
             .map(event -> event.getTaskStatus().getNewStateValue())
             .toList();
     expect("the states", states, List.of(77, TaskState.TASK_STATE_COMPLETED_VALUE));
+  }
+
+  private void missingEvent() {
+    try (EventStream events = agent.stream("gap 5 count 10")) {
+      ProtolinkException gap = refused(() -> events.forEachRemaining(event -> {}));
+      expect("the code", gap.code(), Status.Code.DATA_LOSS);
+      expect("the task of the error", gap.taskId(), events.taskId());
+      expect("the last event before the gap", events.sequence(), 5L);
+      try (EventStream rest = agent.subscribe(events.taskId(), events.sequence())) {
+        List<Long> following = new ArrayList<>();
+        rest.forEachRemaining(event -> following.add(event.getSequence()));
+        expect("the events after it", following, LongStream.rangeClosed(6, 13).boxed().toList());
+      }
+    }
   }
 
   private void vectors() throws Exception {

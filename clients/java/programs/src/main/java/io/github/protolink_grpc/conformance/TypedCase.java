@@ -8,6 +8,7 @@ import acme.calculator.v1.AccumulateRequest;
 import acme.calculator.v1.AddRequest;
 import acme.calculator.v1.CalculatorGrpc;
 import acme.calculator.v1.CalculatorGrpc.CalculatorBlockingStub;
+import acme.calculator.v1.CountRequest;
 import acme.calculator.v1.DivideRequest;
 import io.github.protolink_grpc.client.ProtolinkClient;
 import io.github.protolink_grpc.client.ProtolinkException;
@@ -18,11 +19,13 @@ import io.grpc.StatusRuntimeException;
 import io.grpc.stub.MetadataUtils;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.stream.LongStream;
 
 /** Calls of a generated stub over a channel of the client. */
 final class TypedCase implements Main.Case {
 
   private static final String LOST = "x-lost-answers";
+  private static final String CUT_AFTER = "x-cut-after";
   private static final String REQUEST_ID = "x-request-id";
 
   @Override
@@ -49,6 +52,31 @@ final class TypedCase implements Main.Case {
       String task = expectRejected(() -> calculator.divide(byZero), "divisor").taskId();
       expect("the id of the task of the error", client.get(task).getId(), task);
     }
+  }
+
+  /** The case of streams. */
+  static void stream() {
+    try (ProtolinkClient client = ProtolinkClient.connect(given("CALCULATOR"))) {
+      CalculatorBlockingStub calculator = CalculatorGrpc.newBlockingStub(client.channel());
+      String name = word();
+      expect(
+          "the totals",
+          counted(with(calculator, CUT_AFTER, "20 10 30"), name, 50),
+          LongStream.rangeClosed(1, 50).boxed().toList());
+      CalculatorBlockingStub named = with(calculator, REQUEST_ID, word());
+      List<Long> last = LongStream.rangeClosed(51, 60).boxed().toList();
+      expect("the totals of one request", counted(with(named, CUT_AFTER, "3"), name, 10), last);
+      expect("the totals of the same request", counted(named, name, 10), last);
+      expect("the total afterwards", accumulated(calculator, name, 0), 60L);
+      expectRejected(() -> counted(calculator, "", 1), "name");
+    }
+  }
+
+  private static List<Long> counted(CalculatorBlockingStub calculator, String name, long times) {
+    CountRequest request = CountRequest.newBuilder().setName(name).setTimes(times).build();
+    List<Long> totals = new ArrayList<>();
+    calculator.count(request).forEachRemaining(response -> totals.add(response.getResult()));
+    return totals;
   }
 
   private static long accumulated(CalculatorBlockingStub calculator, String name, long amount) {

@@ -4,6 +4,7 @@ import acme.calculator.v1.AccumulateRequest;
 import acme.calculator.v1.AddRequest;
 import acme.calculator.v1.CalculatorGrpc;
 import acme.calculator.v1.CalculatorGrpc.CalculatorBlockingStub;
+import acme.calculator.v1.CountRequest;
 import io.github.protolink_grpc.client.ProtolinkClient;
 import io.github.protolink_grpc.client.ProtolinkException;
 import io.github.protolink_grpc.client.Reason;
@@ -47,6 +48,10 @@ final class Calculator {
 
     // The call was a task of its own, with its log.
     System.out.println(client.get(headers.get().get(TASK_ID)).getState());
+
+    // After an interruption the stream continues, and no response is received twice.
+    CountRequest steps = CountRequest.newBuilder().setName("steps").setTimes(3).build();
+    calculator.count(steps).forEachRemaining(total -> System.out.println(total.getResult()));
 
     try {
       calculator.accumulate(AccumulateRequest.newBuilder().setAmount(1).build());
