@@ -1,4 +1,4 @@
-"""What several test files share: channels that are closed, stores of both kinds, agents in processes of their own."""
+"""Fixtures for several folders of tests: channels that are closed, stores of both kinds, agents in processes of their own."""
 
 import asyncio
 import gc

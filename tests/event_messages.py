@@ -1,4 +1,4 @@
-"""Whole events as messages, for tests: the package itself encodes frames only."""
+"""Encodes whole events as protobuf messages, for tests. The package itself encodes frames only."""
 
 from plgrpc.v1 import event_pb2 as pb
 

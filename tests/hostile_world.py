@@ -1,4 +1,4 @@
-"""One agent on both of its ports that answers at once, for callers who send anything; and what must be true when they are done.
+"""An agent on both of its ports for callers that send arbitrary requests, and the checks after their requests.
 
 It is a process of its own, so that its memory and its log are measured without those of the tools that call it.
 """

@@ -1,4 +1,4 @@
-"""What the tests of the HTTP server share: an application of a few routes, and a peer that writes its own bytes."""
+"""An application with a few routes, and a client that writes raw bytes, for tests of the HTTP server."""
 
 import asyncio
 import inspect

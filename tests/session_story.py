@@ -1,4 +1,4 @@
-"""One session with everything that sessions have. It can be told again after a crash: all calls are repeated with the same ids.
+"""One session that uses all features of sessions. It can be repeated after a crash: all calls have the same ids.
 
 Three threads, one of them a branch of another; inputs that wait, join another one and are replaced; an approval, an interruption, a
 failure and its retry, rollbacks, and a task that is delegated to an agent in another process.

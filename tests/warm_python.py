@@ -1,4 +1,4 @@
-"""Python programs that start warm: a process that has imported this package and run a task forks for each of them.
+"""Python programs that start fast: a process that has imported this package and run a task forks for each of them.
 
 Each is a process of its own, with its own input, output, directory and environment, but begins without the second that the imports
 take. It ends without the teardown of the interpreter, which would copy and free all that was imported: threads are joined and

@@ -1,4 +1,4 @@
-"""The REST binding as its own description says: schemathesis sends what the description allows, and what it forbids.
+"""The REST binding follows its own OpenAPI description: schemathesis sends allowed and forbidden requests.
 
 Two of schemathesis's checks are replaced by stricter ones of ours: what is accepted must be valid (ProtoJSON's other spellings set
 aside), and what is valid is not called invalid (a task's state may still be in the way). One is left to a test of its own below.

@@ -1,4 +1,4 @@
-"""What every store promises of records, asked of each of them with kinds that only this file declares."""
+"""The contract of records, for every store, with kinds of records that only this file declares."""
 
 import asyncio
 import enum

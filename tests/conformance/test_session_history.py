@@ -1,4 +1,4 @@
-"""What a thread remembers, with every store: rollbacks, branches, and inputs that change while they wait in the queue."""
+"""The conversation of a thread, with every store: rollbacks, branches, and inputs that change in the queue."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable

@@ -1,4 +1,4 @@
-"""The sessions of one service with every store: what is committed together, what is kept, and what a restart continues."""
+"""Sessions with every store: atomic commits, retention, and continuation after a restart."""
 
 import asyncio
 import threading

@@ -1,4 +1,4 @@
-"""What every storage of an agent's memory promises, asked of each of them."""
+"""The contract of storages of an agent's state, for each implementation."""
 
 import asyncio
 import threading

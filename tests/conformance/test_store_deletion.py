@@ -1,4 +1,4 @@
-"""What every task store promises about the deletion of tasks, and what a service does with it."""
+"""The deletion of tasks, for every task store, and its use by a service."""
 
 import asyncio
 from collections.abc import AsyncIterator

@@ -1,4 +1,4 @@
-"""What every task store promises, asked of each of them. The frames are opaque here: a store never reads what it keeps."""
+"""The contract of task stores, for each implementation. Frames are opaque here, because a store does not decode them."""
 
 import asyncio
 import random

@@ -1,4 +1,4 @@
-"""`AgentClient.call_tool` over every way to reach an agent: one tool of an agent that otherwise does something else."""
+"""`AgentClient.call_tool` over every way to reach an agent with a handler of its own."""
 
 import asyncio
 import threading

@@ -1,4 +1,4 @@
-"""The client imports no runtime. It finds by name what stands above it, and each of these names exists."""
+"""The client does not import the runtime. It imports implementations of higher layers by name, and each name exists."""
 
 import subprocess
 import sys

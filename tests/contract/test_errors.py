@@ -1,4 +1,4 @@
-"""One class, one reason, one row: the error table is total and agrees with what the contract says."""
+"""Each error has one class, one reason and one rule, and the rules agree with the contract and the documents."""
 
 import re
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""The glossary: complete, and found from where readers begin."""
+"""The glossary is complete, and the README and the architecture link to it."""
 
 import re
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The public names are loaded when they are first used: what type checkers are told is what is there."""
+"""Public names are imported at their first use, and the type stub declares the same names."""
 
 import ast
 import subprocess

@@ -1,4 +1,4 @@
-"""What other people's programs may rely on. A name that is added, renamed or dropped is dropped or added here on purpose."""
+"""The public names of the package. A name that is added, renamed or removed is also changed here."""
 
 import importlib
 

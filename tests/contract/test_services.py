@@ -1,4 +1,4 @@
-"""Every method of the contract has a servicer method of ours behind it."""
+"""Every method of the contract has an implementation in a servicer."""
 
 import pytest
 from google.protobuf.descriptor import ServiceDescriptor

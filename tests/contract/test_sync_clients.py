@@ -1,4 +1,4 @@
-"""The synchronous classes: what type checkers are told about them is what the asynchronous ones have."""
+"""The type stubs of the synchronous classes agree with the asynchronous classes."""
 
 import ast
 import inspect

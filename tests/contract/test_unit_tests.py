@@ -1,4 +1,4 @@
-"""What keeps the unit tests fast and independent of the machine: they start no programs, open no sockets and measure no time."""
+"""Unit tests start no programs, open no sockets and measure no time, so they are fast and do not depend on the machine."""
 
 import re
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Each public function and method with arguments of the wrong kind: a sentence that names the argument, or it works."""
+"""Each public function with arguments of wrong types: it works, or its error names the argument."""
 
 import asyncio
 import enum

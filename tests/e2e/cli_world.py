@@ -1,4 +1,4 @@
-"""What the tests of the command line share: agents that run beside the test, and `plgrpc` in processes of its own."""
+"""Agents in this process, and `plgrpc` in processes of its own, for tests of the command line."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""What the end-to-end tests share: a wire between client and server that can be cut."""
+"""A connection between client and server that tests can interrupt."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 

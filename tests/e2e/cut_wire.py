@@ -1,4 +1,4 @@
-"""A wire between client and server that can be cut."""
+"""A TCP proxy between client and server whose connections tests can interrupt."""
 
 import asyncio
 from collections.abc import Iterable, Iterator

@@ -1,4 +1,4 @@
-"""A small mesh for the tests of delegation: agents that find each other, and what is asked of them."""
+"""A small mesh of agents that find each other, and tasks for it, for tests of delegation."""
 
 import asyncio
 from collections import Counter

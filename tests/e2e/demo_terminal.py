@@ -1,4 +1,4 @@
-"""Demos as users run them: their environment, their terminal, their processes, and requests to their models."""
+"""Demos as users run them: environment, terminal, processes, and the requests to their models."""
 
 import contextlib
 import json

@@ -1,4 +1,4 @@
-"""Servers on loopback that speak the providers' wire formats, byte by byte: what to answer is a script, what was asked is kept.
+"""Servers on loopback that speak the providers' wire formats. A script has the answers, and the requests are kept.
 
 They are written on bare sockets: a test decides where a piece of an answer ends and when a connection breaks.
 """

@@ -1,4 +1,4 @@
-"""An MCP server of 2025 written by hand, for tests: it speaks the older protocol and sends what no SDK would send.
+"""An MCP server of 2025 written by hand, for tests: it speaks the older protocol, and can send invalid messages.
 
 Its arguments are habits: `junk` sends lines that are not JSON, `silent` answers nothing, `exit` ends at once, `schemas` has tools
 with schemas that cannot be enforced, and `wrong` answers calls with something that is not a result.

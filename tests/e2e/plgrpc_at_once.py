@@ -1,4 +1,4 @@
-"""`plgrpc` that does not retry for three seconds what cannot be reached: for tests in which it never can."""
+"""`plgrpc` without its retries of three seconds, for tests with unreachable servers."""
 
 import sys
 

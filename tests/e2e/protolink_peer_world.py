@@ -1,4 +1,4 @@
-"""What the tests with a real ProtoLink 0.8.3 client share: our agents behind its routes, on a port of their own."""
+"""Agents of this package behind ProtoLink's routes, for tests with a real ProtoLink 0.8.3 client."""
 
 import asyncio
 import socket

@@ -1,4 +1,4 @@
-"""The contract at other points of its life, as Python stubs: at the baseline, before that, now, and as it may become."""
+"""Versions of the contract as Python stubs: the baseline, an older one, the current one, and a possible later one."""
 
 import os
 import subprocess

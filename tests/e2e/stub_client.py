@@ -1,4 +1,4 @@
-"""A client that has nothing but stubs of `plgrpc.v1`, of whatever version is on its path: `stub_client.py HOST:PORT`.
+"""A client with the stubs of `plgrpc.v1` only, of the version that is on its path: `stub_client.py HOST:PORT`.
 
 Prints what it saw as one JSON document. Fields that only a newer contract has are set wherever they are.
 """

@@ -1,4 +1,4 @@
-"""A server that has nothing but stubs of `plgrpc.v1`, of whatever version is on its path. Its answers are fixed.
+"""A server with the stubs of `plgrpc.v1` only, of the version that is on its path. Its answers are fixed.
 
 Prints its port, and runs until standard input is closed. What only a newer contract has is in its answers.
 """

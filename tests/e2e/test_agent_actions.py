@@ -1,4 +1,4 @@
-"""Actions of real agents, over gRPC and in process: policy, approvals, budgets, permissions, and what a task says of them."""
+"""Actions of real agents, over gRPC and in process: policy, approvals, budgets, permissions, and the resulting tasks."""
 
 import asyncio
 import subprocess

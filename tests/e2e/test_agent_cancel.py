@@ -1,4 +1,4 @@
-"""Canceling: whatever the task does at that moment, over every transport, from every process."""
+"""Cancellation in each state of a task, over every transport, and from other processes."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable

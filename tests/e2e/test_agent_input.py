@@ -1,4 +1,4 @@
-"""Tasks that ask back, and handlers of both kinds: the same log, whichever way a caller looks at it."""
+"""Tasks that wait for input, with handlers of both kinds: every caller sees the same log."""
 
 import asyncio
 from collections.abc import AsyncIterator

@@ -1,4 +1,4 @@
-"""How agents come up and go down: ports, signals, drain, and callers that leave before their task is done."""
+"""Start and stop of agents: ports, signals, drain, and callers that disconnect before the end of their task."""
 
 import asyncio
 import logging

@@ -1,4 +1,4 @@
-"""A task belongs to the principal that sent it: to anyone else it does not exist, whatever they try."""
+"""A task belongs to the principal that sent it. For others it does not exist, over every method."""
 
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass

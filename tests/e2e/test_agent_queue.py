@@ -1,4 +1,4 @@
-"""How many runs an agent works on at once, how many wait, and what becomes of the rest."""
+"""Limits of working and waiting runs of an agent, and the refusal of others."""
 
 import asyncio
 import time

@@ -1,4 +1,4 @@
-"""What an agent does at its start with the tasks that a dead process left behind."""
+"""Recovery of the tasks of a dead process at the start of an agent."""
 
 import asyncio
 from collections.abc import Awaitable, Callable

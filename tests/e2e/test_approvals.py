@@ -1,4 +1,4 @@
-"""Approvals over the wire and in process: asked by a real run, listed, watched and answered by clients of every kind."""
+"""Approvals over gRPC and in process: requested by a real run, and listed, watched and answered by clients of every kind."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping

@@ -1,4 +1,4 @@
-"""Identity providers on loopback: key sets that rotate, token endpoints, and both when they misbehave."""
+"""Identity providers on loopback: rotated key sets, token endpoints, and failures of both."""
 
 import asyncio
 import base64

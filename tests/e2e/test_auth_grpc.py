@@ -1,4 +1,4 @@
-"""Who may call, over real gRPC: credentials of clients against authenticators, rules and rates of servers."""
+"""Access over real gRPC: credentials of clients, authenticators, access rules and rate limits of servers."""
 
 import asyncio
 import time

@@ -1,4 +1,4 @@
-"""What nobody should send, sent as bytes or through the bare stub: a clear refusal that names the field, and the server goes on."""
+"""Invalid requests as bytes or through bare stubs: the error names the field, and the server continues to work."""
 
 from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass

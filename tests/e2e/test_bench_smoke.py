@@ -1,4 +1,4 @@
-"""The bench itself: that it runs, and that its rows say what programs that read them rely on. Never its numbers."""
+"""The benchmark runs, and its output has the rows and columns that other programs read. Its numbers are not tested."""
 
 import json
 import subprocess

@@ -1,4 +1,4 @@
-"""`plgrpc approvals ...` against a running agent: words, documents, exit codes."""
+"""`plgrpc approvals ...` against a running agent: texts, JSON, exit codes."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""`call`: a tool's result and nothing else."""
+"""`plgrpc call` prints the result of a tool."""
 
 import json
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""`doctor`: each thing that can be wrong with an address is found and has a hint."""
+"""`plgrpc doctor` finds each fault of an address, and prints a hint."""
 
 import datetime
 import http.server

@@ -1,4 +1,4 @@
-"""`plgrpc snapshot`: what sessions and tasks of a running agent are now."""
+"""`plgrpc snapshot`: the current state of sessions and tasks of a running agent."""
 
 import json
 from collections.abc import Iterator

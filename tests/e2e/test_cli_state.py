@@ -1,4 +1,4 @@
-"""`plgrpc state`: what an agent remembers, from the command line."""
+"""`plgrpc state`: the state of an agent in the terminal."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""`send`, `card get` and `task ...` against running agents: words, documents, exit codes."""
+"""`send`, `card get` and `task ...` against running agents: texts, JSON, exit codes."""
 
 import json
 import shlex

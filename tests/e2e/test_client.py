@@ -1,4 +1,4 @@
-"""The client against everything that a network does wrong, and its synchronous face."""
+"""The client with network faults of every kind, and its synchronous form."""
 
 import asyncio
 import itertools

@@ -1,4 +1,4 @@
-"""No request within the limit of its size holds the event loop: what it holds is counted before objects are made of it."""
+"""No request within the size limit blocks the event loop: its complexity is counted before it is parsed."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""The Connect protocol as curl and buf call it: the commands of docs/http.md, and what buf makes of errors and streams."""
+"""The Connect protocol with curl and buf: the commands of docs/http.md, and the output of buf for errors and streams."""
 
 import asyncio
 import json

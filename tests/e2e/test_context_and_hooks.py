@@ -1,4 +1,4 @@
-"""The context policy and the hooks of an agent over gRPC, and what a run that another process continues makes of them."""
+"""The context policy and the hooks of an agent over gRPC, also in a run that another process continues."""
 
 import json
 from collections.abc import Awaitable, Callable

@@ -1,4 +1,4 @@
-"""Agents that have other agents do their work: found by name, checked before they are asked, allowed no more than their caller."""
+"""Delegation: agents find each other by name, the policy is checked before a request, and permissions only become stricter."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable

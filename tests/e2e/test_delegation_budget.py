@@ -1,4 +1,4 @@
-"""Budgets over processes: what delegated work uses is its parent's, and all children together use no more than the parent may."""
+"""Budgets across processes: the usage of delegated work counts for its parent, and all children share the parent's budget."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable

@@ -1,4 +1,4 @@
-"""Live text over real connections: pieces, cuts, slow readers, and what the command line makes of it."""
+"""Live text over real connections: pieces, interruptions, slow readers, and its output in the terminal."""
 
 import asyncio
 import json

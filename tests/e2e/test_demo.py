@@ -1,4 +1,4 @@
-"""The demo, run as a user runs it, with and without a terminal; then what its parts promise."""
+"""The vacation demo, run as users run it, with and without a terminal, and the contracts of its parts."""
 
 import asyncio
 import contextlib

@@ -1,4 +1,4 @@
-"""The code assistant: the demo as users run it, what its agents may do, and what a crash leaves behind."""
+"""The code assistant: the demo as users run it, the permissions of its agents, and crashes."""
 
 import asyncio
 import contextlib

@@ -1,4 +1,4 @@
-"""`make demo-polyglot`, run as a user runs it: the weather agent is a Go program, and nobody who speaks with it notices."""
+"""`make demo-polyglot`, run as users run it: the weather agent is a Go program, and the other agents need no change."""
 
 import os
 import re

@@ -1,4 +1,4 @@
-"""A task that has ended before it is sent is refused over every transport, and what was sent before is answered as ever."""
+"""A task that has ended before it is sent is refused over every transport; a repeated request still gets its first answer."""
 
 import asyncio
 from collections.abc import AsyncIterator

@@ -1,4 +1,4 @@
-"""What is known about a failure stays with it on its way through agents that delegate to one another."""
+"""The facts of a failure are kept by agents that delegate to one another."""
 
 from collections.abc import AsyncIterator
 

@@ -1,4 +1,4 @@
-"""`plgrpc gen`: stubs that a project can build on, and a way out where something is missing."""
+"""`plgrpc gen`: stubs that a project can build with, and hints for missing tools."""
 
 import json
 import os

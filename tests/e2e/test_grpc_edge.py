@@ -1,4 +1,4 @@
-"""The gRPC edge as a stranger sees it: generated stubs, health, reflection, statuses, and what a server can be told to do."""
+"""The gRPC port with generated stubs: health, reflection, statuses, and the options of a server."""
 
 import asyncio
 import json

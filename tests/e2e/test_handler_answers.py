@@ -1,4 +1,4 @@
-"""What a handler returns is what the log says afterwards, wherever the returned task comes from."""
+"""The result of a handler is in the log, whatever task it returns."""
 
 import asyncio
 from collections.abc import AsyncIterator

@@ -1,4 +1,4 @@
-"""Overrides that build on the default handler: one run, nothing twice, over every transport that starts one."""
+"""Overrides that call the default handler: one run, and no event twice, over every transport."""
 
 import asyncio
 from collections.abc import AsyncIterator

@@ -1,4 +1,4 @@
-"""A caller's `output_schema` that takes for ever to check: the agent goes on answering others, also after a restart."""
+"""A caller's `output_schema` that is expensive to check: the agent continues to answer others, also after a restart."""
 
 import asyncio
 import time

@@ -1,4 +1,4 @@
-"""One HTTP server from its start to its stop, seen by peers that behave."""
+"""One HTTP server from its start to its stop, with well-behaved clients."""
 
 import asyncio
 import datetime

@@ -1,4 +1,4 @@
-"""What a program does not load before it needs it: optional packages and slow parsers."""
+"""Optional packages and slow parsers are imported only by programs that use them."""
 
 import os
 import subprocess

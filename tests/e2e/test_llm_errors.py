@@ -1,4 +1,4 @@
-"""Failures of providers over HTTP: every error names the provider, its URL without secrets, the cause, and what to do."""
+"""Failures of providers over HTTP: every error names the provider, its URL without secrets, the cause and a remedy."""
 
 import asyncio
 import socket

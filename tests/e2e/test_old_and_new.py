@@ -1,4 +1,4 @@
-"""Old and new understand each other: other versions of the contract at either end of the wire, each in a process of its own."""
+"""Compatibility of versions of the contract: older and later ones at either end of a connection, each in a process of its own."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""To whom an agent shows its credentials, over real sockets: what a peer gets to see of them, however the agent came to its URL."""
+"""The credentials that an agent sends to its peers, over real sockets, for each source of a peer's URL."""
 
 import logging
 from collections.abc import AsyncIterator, Mapping

@@ -1,4 +1,4 @@
-"""Who writes in which role: what callers, peers, tools and earlier turns say, in the requests that providers get."""
+"""Roles in prompts: texts of callers, peers, tools and earlier turns in the requests that providers get."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""Delegation over ProtoLink's wire: real ProtoLink 0.8.3 agents delegate to ours, and work never comes back to an agent of ours."""
+"""Delegation over ProtoLink's protocol: agents of ProtoLink 0.8.3 delegate to agents of this package, and cycles are refused."""
 
 import asyncio
 from collections.abc import AsyncIterator

@@ -1,4 +1,4 @@
-"""A real ProtoLink 0.8.3 client and one of our agents: every request that it can make, over each of its transports."""
+"""A real ProtoLink 0.8.3 client and an agent of this package: every request, over each of its transports."""
 
 import asyncio
 import inspect

@@ -1,4 +1,4 @@
-"""A real ProtoLink 0.8.3 registry client and our registry: one directory for agents of every transport."""
+"""A real ProtoLink 0.8.3 registry client and a registry of this package: one directory for agents of every transport."""
 
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager

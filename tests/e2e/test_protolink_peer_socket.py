@@ -1,4 +1,4 @@
-"""One WebSocket with many requests on it, over a real connection: what a client of today makes of ProtoLink's frames."""
+"""One WebSocket with many requests, over a real connection, in ProtoLink's frames."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""Push notifications over real connections: what receivers get, whom they cannot make us call, and what a crash leaves."""
+"""Push notifications over real connections: deliveries, forbidden receivers, and crashes."""
 
 import asyncio
 import datetime

@@ -1,4 +1,4 @@
-"""Whose a name is, over real sockets: principals that compete for one name, instances of one service, restarts, administrators."""
+"""Ownership of names, over real sockets: principals that compete for a name, several instances, restarts, administrators."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable

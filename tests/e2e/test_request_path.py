@@ -1,4 +1,4 @@
-"""How many of our files a SendTask passes: both numbers are held, so that no layer grows that only forwards."""
+"""The number of files that a SendTask passes has a limit, so that no layer is added that only forwards."""
 
 import asyncio
 import inspect

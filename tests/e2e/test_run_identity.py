@@ -1,4 +1,4 @@
-"""A run has one identity: the caller's run id where it gives one, in the events, the report, the store and the context."""
+"""A run has one id in the events, the report, the store and the context: the caller's run id if there is one."""
 
 import asyncio
 from collections.abc import AsyncIterator

@@ -1,4 +1,4 @@
-"""The scheduling class of a server's process: batch where the process is ours, untouched in a program that embeds an agent."""
+"""The scheduling class of a server's process: batch for a server, unchanged for a program that embeds an agent."""
 
 import os
 import sys

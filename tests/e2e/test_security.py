@@ -1,4 +1,4 @@
-"""Who may connect, who calls, and whose a task or a registration is."""
+"""Transport security, authentication, and ownership of tasks and registrations."""
 
 import datetime
 import ipaddress

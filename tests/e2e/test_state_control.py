@@ -1,4 +1,4 @@
-"""An agent's memory over the control plane: the same over gRPC and in process, for the caller's own sessions only."""
+"""An agent's state over ControlService and in process, for the caller's own sessions only."""
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager

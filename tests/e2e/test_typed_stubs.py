@@ -1,4 +1,4 @@
-"""Stubs over our channels are typed: mypy knows what their methods take and return."""
+"""Stubs over the channels of the clients are typed: mypy knows arguments and results of their methods."""
 
 import os
 import re

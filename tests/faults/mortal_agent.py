@@ -1,4 +1,4 @@
-"""An agent that dies where it is told to, and is started again: `test_resume` runs this file in a process of its own.
+"""An agent that dies at a given point, and is started again: `test_resume` runs this file as a process.
 
 The process imports once and forks for each life, because a life is short and an import is long. Each plan is a list of deaths; each
 but the last life of a plan must end with one of them, by SIGKILL. The last one goes on to the end and prints what there is to see.

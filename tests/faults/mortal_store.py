@@ -1,4 +1,4 @@
-"""A store that ends its process right after one of its commits, and a program that lives again after such an end."""
+"""A store that ends its process right after one of its commits, and a program that starts again afterwards."""
 
 import asyncio
 import json

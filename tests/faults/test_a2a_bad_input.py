@@ -1,4 +1,4 @@
-"""What no client of ours sends, sent to a whole agent: each gets the status that it has earned, and begins no task.
+"""Invalid A2A requests to a whole agent: each gets the right status, and starts no task.
 
 How connections behave is in test_http_faults; here is what becomes of what they carry: A2A in both versions, ProtoLink's own routes
 and its WebSocket.

@@ -1,4 +1,4 @@
-"""Approvals over the death of the process that asks, and between processes that share a store."""
+"""Approvals over the death of the requesting process, and between processes that share a store."""
 
 import asyncio
 from collections.abc import Awaitable, Callable

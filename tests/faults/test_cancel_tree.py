@@ -1,4 +1,4 @@
-"""Canceling work that is spread over three processes: the wish reaches whatever runs at the bottom, and every log says so."""
+"""Cancellation of work in three processes: it reaches all running work, and every log records it."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable

@@ -1,4 +1,4 @@
-"""Runs that end their process, or freeze it until somebody kills it: such a task fails, and takes no other task along."""
+"""Runs that end or freeze their process: such a task fails, and no other task is affected."""
 
 import asyncio
 import re

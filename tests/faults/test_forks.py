@@ -1,4 +1,4 @@
-"""A process that forks: what its child must not share with it."""
+"""A process that forks: its child does not share connections and threads with it."""
 
 import os
 

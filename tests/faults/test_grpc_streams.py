@@ -1,4 +1,4 @@
-"""One connection, and one caller, opens only so many streams on the gRPC port; everybody else is served meanwhile."""
+"""The streams of one connection and of one caller are limited on the gRPC port; other callers are served meanwhile."""
 
 import asyncio
 import struct

@@ -1,4 +1,4 @@
-"""Peers that stall, flood, lie and vanish: each gets the right answer or none, and the server serves the next one as before."""
+"""Clients that stall, flood, send wrong data and disconnect: each gets the right answer or none, and the server continues."""
 
 import asyncio
 import random

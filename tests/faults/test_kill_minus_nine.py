@@ -1,4 +1,4 @@
-"""An agent's process dies without a word, again and again: nothing that anybody saw is taken back, repeated or left out."""
+"""An agent's process is killed again and again: no event that a reader has seen is lost, repeated or left out."""
 
 import asyncio
 import random

@@ -1,4 +1,4 @@
-"""Files of a model's prompt and answers after the death of the process: read from the log, and each there once."""
+"""Files of prompts and answers after the death of the process: they are in the log, each once."""
 
 import json
 import signal

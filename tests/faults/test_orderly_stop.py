@@ -1,4 +1,4 @@
-"""A stop on purpose loses no more than a crash would: what can be begun or resumed later is left to the next start."""
+"""An orderly stop loses no more than a crash: the next start begins or resumes the remaining tasks."""
 
 import asyncio
 import time

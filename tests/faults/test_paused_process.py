@@ -1,4 +1,4 @@
-"""A process sleeps longer than its lease while another one goes on with its tasks: awake again, it knows that it does not know."""
+"""A process sleeps longer than its lease while another one continues its tasks: afterwards it reads the store before it answers."""
 
 import asyncio
 import signal

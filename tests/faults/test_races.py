@@ -1,4 +1,4 @@
-"""Requests for one task that arrive in the same instant, and a process that has lost a task without knowing it."""
+"""Concurrent requests for one task, and a process that has lost a task without notice."""
 
 import asyncio
 from collections.abc import Awaitable, Callable

@@ -1,4 +1,4 @@
-"""An agent dies at any point of a run and goes on: nothing that it did is done again, and nothing is left out."""
+"""An agent dies at any point of a run and is started again: no finished work is repeated, and none is left out."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""A subscriber that reads nothing while 50,000 events are written harms nobody, and gets all of them when it reads."""
+"""A subscriber that reads nothing while 50,000 events are written delays no one, and gets all events when it reads."""
 
 import asyncio
 import os

@@ -1,4 +1,4 @@
-"""The store fails for a while: every verb over every edge says so, mixes it up with nothing else, and works again afterwards."""
+"""A store that fails for a while: every method over every port reports it as UNAVAILABLE, and works again afterwards."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""Two services with one store: what the owner says reaches a task wherever it runs, and its end releases those that wait for it."""
+"""Two services with one store: changes by the owner reach a task in either process, and its end releases blocked tasks."""
 
 import asyncio
 from collections.abc import AsyncIterator

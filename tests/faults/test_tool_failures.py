@@ -1,4 +1,4 @@
-"""A tool that does not do what it should: its task fails and says why, and the others do not notice."""
+"""Tools that fail: the task fails with the reason, and other tasks are not affected."""
 
 import asyncio
 import logging

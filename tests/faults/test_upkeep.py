@@ -1,4 +1,4 @@
-"""The heartbeat goes on, whatever goes wrong beside it: a process that falls silent loses all its tasks."""
+"""The heartbeat continues during other faults, because a process without a heartbeat loses all its tasks."""
 
 import asyncio
 from pathlib import Path

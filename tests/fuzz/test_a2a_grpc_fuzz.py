@@ -1,4 +1,4 @@
-"""A2A over gRPC from callers who send anything: what is no request, or a bad one, is their mistake by its status."""
+"""Arbitrary requests to A2A over gRPC: an invalid one gets a status of the kind "invalid request"."""
 
 import random
 from collections.abc import Callable, Iterator

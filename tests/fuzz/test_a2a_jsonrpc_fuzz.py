@@ -1,4 +1,4 @@
-"""JSON-RPC from callers who send anything: an answer with their id, and the code of what they did wrong, never of ours."""
+"""Arbitrary requests over JSON-RPC: the answer has the id of the request, and the code of the mistake."""
 
 import json
 from typing import Any

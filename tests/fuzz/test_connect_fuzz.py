@@ -1,4 +1,4 @@
-"""The Connect protocol from callers who send anything: done, or refused as their mistake."""
+"""Arbitrary requests over the Connect protocol: executed, or refused as invalid."""
 
 import json
 from typing import Any

@@ -1,4 +1,4 @@
-"""Every JSON reader of the models on arbitrary JSON: it answers, or it refuses and says why."""
+"""Every JSON reader of the models with arbitrary JSON: a value, or an error that names the field."""
 
 import sys
 from collections.abc import Iterator

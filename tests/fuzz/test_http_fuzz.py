@@ -1,4 +1,4 @@
-"""v0.3's REST in both spellings and ProtoLink's own routes from callers who send anything: done, or refused as their mistake."""
+"""Arbitrary requests to the REST routes of v0.3 and the routes of ProtoLink: executed, or refused as invalid."""
 
 import json
 from typing import Any

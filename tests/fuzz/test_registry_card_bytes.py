@@ -1,4 +1,4 @@
-"""Cards and filters from bytes that nobody vouches for."""
+"""Cards and filters read from arbitrary bytes."""
 
 from contextlib import suppress
 

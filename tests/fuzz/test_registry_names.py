@@ -1,4 +1,4 @@
-"""Registrations with any text for a name and a URL, and names under any history of principals that compete for them."""
+"""Registrations with arbitrary names and URLs, and names under any history of competing principals."""
 
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,4 +1,4 @@
-"""Random runs, recorded as runs are recorded: what is read from the log again is what was known when it was written."""
+"""Random runs: the state that is read from their logs equals the state when they were written."""
 
 import asyncio
 import tempfile

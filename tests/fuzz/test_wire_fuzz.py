@@ -1,4 +1,4 @@
-"""Tasks, events, statuses and frames from peers who send anything: read, or refused as the sender's mistake by its field."""
+"""Arbitrary tasks, events, statuses and frames: read, or refused with the name of the invalid field."""
 
 from collections.abc import Callable
 from typing import Any

@@ -1,4 +1,4 @@
-"""Contexts and actions from peers who send anything: what cannot be read is the sender's mistake, never a crash."""
+"""Arbitrary contexts and actions: read, or refused as invalid; never a crash."""
 
 from collections.abc import Callable
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""The agents that other people's clients talk to: the first word of a message says what they do, and nothing waits for time."""
+"""The agents that foreign clients call. The first word of a message selects the behavior, and no test waits for time."""
 
 import asyncio
 import time

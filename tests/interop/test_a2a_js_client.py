@@ -1,4 +1,4 @@
-"""The TypeScript client @a2a-js/sdk, of its 1.x and its 0.3 line, against our server: typescript/cases.mjs says what it does.
+"""The TypeScript client @a2a-js/sdk, 1.x and 0.3, against agents of this package; typescript/cases.mjs has the calls.
 
 Needs node, npm and a registry to install the client from, once; without them the tests are skipped and say so.
 """

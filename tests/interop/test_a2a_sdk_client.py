@@ -1,4 +1,4 @@
-"""a2a-sdk's own client against our server: what its users call, over each transport and in both versions, on real sockets."""
+"""The client of a2a-sdk against agents of this package, over each transport and in both versions, on real sockets."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""The TypeScript SDK of MCP: its client against our agents, and its server as tools of our agents.
+"""The TypeScript SDK of MCP: its client against agents of this package, and its server as tools of an agent.
 
 Needs node, npm and a registry to install the SDK from, once; without them the tests are skipped and say so.
 """

@@ -1,4 +1,4 @@
-"""The conformance program of the dataclass client: examples/dataclass_client.py, the stubs of gen/betterproto, nothing of ours.
+"""The conformance program of the dataclass client: examples/dataclass_client.py and the stubs of gen/betterproto only.
 
 It runs the cases in the order of `plgrpc conformance`, each in a thread that it can leave behind.
 """

@@ -1,4 +1,4 @@
-"""The languages that have a conformance program: what each needs, and how its program is built and started.
+"""The languages with a conformance program: what each needs, and how its program is built and started.
 
 The only such table: `make conformance` and the tests read it.
 """

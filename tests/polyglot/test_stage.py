@@ -1,4 +1,4 @@
-"""The stage that conformance programs run on, and the judge, as whoever writes a client meets them."""
+"""The servers for conformance programs, and the judge, as developers of clients use them."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""`make conformance` counts right, writes only between its marks, and says why it left a language out; its page is right."""
+"""`make conformance` counts correctly, changes only the part between its marks, and gives a reason for each language left out."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""Cards and values of the registry for tests: arbitrary ones, and full ones that leave no field out."""
+"""Cards and values of the registry for tests: arbitrary ones, and ones with all fields set."""
 
 import string
 

@@ -1,4 +1,4 @@
-"""A action_context for actions: it keeps every fact in a list, and remembers what was committed when somebody was asked."""
+"""A context for actions that keeps every fact in a list, and the facts that were committed at each request for an approval."""
 
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager

@@ -1,4 +1,4 @@
-"""Cards as A2A shows them, and cards of other agents read."""
+"""Cards in the forms of A2A, written and read."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Where the card of a peer may lead, and that connections go to what was judged."""
+"""The addresses that a peer's card may name, and connections to the checked address only."""
 
 from collections.abc import Callable, Sequence
 from typing import Any

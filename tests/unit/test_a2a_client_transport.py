@@ -1,4 +1,4 @@
-"""Which interface of a card is taken, what may be sent there, and what errors of the web and of A2A mean here."""
+"""The choice of an interface of a card, the allowed requests, and errors of HTTP and A2A."""
 
 import inspect
 from typing import Any

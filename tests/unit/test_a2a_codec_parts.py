@@ -1,4 +1,4 @@
-"""Parts between ours and A2A's, in JSON and in protobuf: nothing is lost in either direction."""
+"""Conversion of parts to and from A2A, in JSON and protobuf: nothing is lost in either direction."""
 
 import base64
 import json

@@ -1,4 +1,4 @@
-"""Requests of A2A in JSON and protobuf: both read the same, and what is wrong is named as its sender spelled it."""
+"""Requests of A2A in JSON and protobuf: both are read the same, and errors name the field in the spelling of the sender."""
 
 from typing import Any
 

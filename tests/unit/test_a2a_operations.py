@@ -1,4 +1,4 @@
-"""A2A's verbs over the runtime, without a binding: what holds although the caller goes away."""
+"""The operations of A2A without a binding: the effects continue when the caller disconnects."""
 
 import asyncio
 from collections.abc import Callable

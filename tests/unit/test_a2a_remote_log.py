@@ -1,4 +1,4 @@
-"""A task of another system becomes a log: whatever is cut off and shown again, each thing is told once, and the end is true."""
+"""A task of another system as a log: after interruptions and repetitions, each event appears once, and the end is right."""
 
 from dataclasses import dataclass, field, replace
 

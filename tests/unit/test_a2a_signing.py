@@ -1,4 +1,4 @@
-"""Signed cards: the canonical form of JSON, what of a card is signed, and who may have signed it."""
+"""Signed cards: the canonical form of JSON, the signed part of a card, and trusted keys."""
 
 import json
 import math

@@ -1,4 +1,4 @@
-"""A2A v0.3's three bindings over the operations: which verb each calls with what, and what it makes of the answer. No sockets."""
+"""The three bindings of A2A v0.3 over the operations: the calls, and the conversion of their results. No sockets."""
 
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import suppress

@@ -1,4 +1,4 @@
-"""A2A v0.3's card: valid for a2a-sdk's own models, in JSON and in protobuf, and silent about what v0.3 has no word for."""
+"""The card of A2A v0.3 is valid for the models of a2a-sdk, in JSON and protobuf, and has only what v0.3 can express."""
 
 from typing import Any
 

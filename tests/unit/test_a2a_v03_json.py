@@ -1,4 +1,4 @@
-"""A2A v0.3's JSON: what is read means what v1.0's would mean, what is written fits the schema of a2a-sdk's own models."""
+"""The JSON of A2A v0.3: requests mean the same as in v1.0, and responses fit the models of a2a-sdk."""
 
 import base64
 from contextlib import suppress

@@ -1,4 +1,4 @@
-"""A2A v0.3's protobuf against v1.0's, and against what a2a-sdk makes of the same messages."""
+"""The protobuf of A2A v0.3, compared with that of v1.0 and with the conversions of a2a-sdk."""
 
 import base64
 import os

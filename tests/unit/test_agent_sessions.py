@@ -1,4 +1,4 @@
-"""How an owner's session is called at a peer, to whom all owners are one agent."""
+"""The id of an owner's session at a peer, where all owners are the same agent."""
 
 import itertools
 

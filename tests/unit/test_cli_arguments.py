@@ -1,4 +1,4 @@
-"""How the command line reads what is typed: arguments of tools, headers, filters. No server is asked."""
+"""Parsing on the command line: arguments of tools, headers, filters. No server is called."""
 
 import json
 from typing import Any

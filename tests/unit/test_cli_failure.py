@@ -1,4 +1,4 @@
-"""What the command line says about an error of the library: a hint that can be typed, and a colour for every state."""
+"""Errors in the terminal: a hint with a command, and a colour for every state."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""When a call that was cut is repeated, and when it is given up. The clock is the test's."""
+"""Retries of interrupted calls, and their end. The clock is simulated."""
 
 import asyncio
 from functools import partial

@@ -1,4 +1,4 @@
-"""Channels that are shared, how many of them a loop keeps, and which calls are made again. Nothing is connected here."""
+"""Shared channels, their number per event loop, and the calls that are retried. Nothing is connected here."""
 
 import asyncio
 from typing import Any

@@ -1,4 +1,4 @@
-"""A ProtoLink agent by its frames: what is sent to one that remembers nothing, and what a cut or a refusal means."""
+"""The client of ProtoLink agents at the level of frames: repeated context, interruptions and refusals."""
 
 from collections.abc import AsyncGenerator
 from typing import Any

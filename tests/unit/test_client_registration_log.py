@@ -1,4 +1,4 @@
-"""What the upkeep of a registration logs while the registry is away."""
+"""Log records of the renewal of a registration while the registry is unavailable."""
 
 import asyncio
 import logging

@@ -1,4 +1,4 @@
-"""The built-in scorers, and what becomes of the results and exceptions of any scorer."""
+"""The built-in scorers, and the handling of results and exceptions of any scorer."""
 
 import asyncio
 import json

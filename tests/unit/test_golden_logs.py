@@ -1,4 +1,4 @@
-"""Logs that earlier versions have written are read as they were meant. `tests/vectors/logs/record.py` has recorded them."""
+"""Logs of earlier versions are read with their meaning unchanged. `tests/vectors/logs/record.py` has recorded them."""
 
 from pathlib import Path
 

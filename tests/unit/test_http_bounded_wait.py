@@ -1,4 +1,4 @@
-"""How long a call waits, and how many streams a caller has; asked without a socket."""
+"""The limits of the wait of a call and of the streams of a caller, without a socket."""
 
 import asyncio
 from typing import Any

@@ -1,4 +1,4 @@
-"""What an HTTP server counts, says of itself, and tells when it goes down; asked without a socket."""
+"""Metrics and health of an HTTP server, and its notice before a stop, without a socket."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What surrounds every route, asked without a socket."""
+"""The middleware around every route, without a socket."""
 
 import logging
 from typing import Any

@@ -1,4 +1,4 @@
-"""One connection, on a transport that only notes what is done to it."""
+"""One HTTP connection on a transport that records all calls."""
 
 import asyncio
 from collections.abc import AsyncIterator

@@ -1,4 +1,4 @@
-"""What passes the request guard, what it costs, and where a request goes behind it; asked without a socket."""
+"""The request guard: allowed requests, their cost, and their destinations, without a socket."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -1,4 +1,4 @@
-"""How large the log of a task becomes: a value is written once, however many events are about it."""
+"""The size of the log of a task: each value is written once, also if several events are about it."""
 
 import asyncio
 from contextlib import aclosing

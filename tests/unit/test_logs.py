@@ -1,4 +1,4 @@
-"""What callers send can forge no line of a log, control no terminal, and fill no disk."""
+"""Texts of callers cannot forge log lines, control a terminal or fill a disk."""
 
 import io
 import logging

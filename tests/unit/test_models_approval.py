@@ -1,4 +1,4 @@
-"""Approvals in the reading of a log, and what a log makes of them for the index: the two always say the same."""
+"""Approvals in the fold of a log and in the index of the store: both agree."""
 
 from dataclasses import replace
 from typing import Any

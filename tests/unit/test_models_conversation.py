@@ -1,4 +1,4 @@
-"""Conversations and how they are made smaller."""
+"""Conversations and their compaction."""
 
 from collections.abc import Callable
 

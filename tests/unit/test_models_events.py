@@ -1,4 +1,4 @@
-"""The JSON form of events: which keys, what is null, and that nothing is shared."""
+"""The JSON form of events: keys, null values, and no shared objects."""
 
 import json
 from typing import Any

@@ -1,4 +1,4 @@
-"""The reading of a log, and the list that lends it out: what is made from a fold never changes the fold."""
+"""The fold of a log: objects that are read from it can be changed without changing the fold."""
 
 import copy
 import json

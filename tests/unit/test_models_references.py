@@ -1,4 +1,4 @@
-"""What events refer to: a log has each value once, and whoever reads it from the beginning sees whole payloads."""
+"""References between events: a log has each value once, and a reader from the beginning gets complete payloads."""
 
 from dataclasses import replace
 from typing import Any

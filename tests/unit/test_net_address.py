@@ -1,4 +1,4 @@
-"""Addresses of endpoints: what a URL says, and a clear no to everything else."""
+"""Addresses of endpoints: valid URLs, and errors for all others."""
 
 from collections.abc import Callable
 

@@ -1,4 +1,4 @@
-"""Our events in ProtoLink's words: whatever happens is told, its clients can read it, and what comes back is what was said."""
+"""Conversion of events to ProtoLink's events and back: no event is lost, and ProtoLink's clients can read all of them."""
 
 import json
 from dataclasses import asdict, replace

@@ -1,4 +1,4 @@
-"""ProtoLink's frames over WebSocket: every frame is answered, nothing waits for what others do, nothing grows with a slow peer."""
+"""ProtoLink's frames over WebSocket: every frame is answered, requests do not wait for each other, and memory is bounded."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""What ProtoLink's requests mean: which is a repetition, which a turn, and what of them is refused."""
+"""The operations of ProtoLink's requests: repetitions, turns, and refusals."""
 
 import asyncio
 from collections.abc import AsyncIterator

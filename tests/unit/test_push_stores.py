@@ -1,4 +1,4 @@
-"""Push configs of one file that several processes share: each is worked on by one of them, and by another when that one is gone."""
+"""Webhooks in a file that several processes share: one process serves each, and another one takes over after its death."""
 
 import asyncio
 import sqlite3

@@ -1,4 +1,4 @@
-"""Where notifications may go: what a URL says, which addresses are refused, and that a name cannot change its mind."""
+"""Allowed addresses of notifications: URLs, refused addresses, and names that are resolved only once."""
 
 from collections.abc import Sequence
 from ipaddress import IPv4Address, IPv6Address, ip_address

@@ -1,4 +1,4 @@
-"""Webhooks against receivers in this process: order, cursor, retries, what a flush waits for, and what is never shown."""
+"""Webhooks with receivers in this process: order, position, retries, flushes, and hidden secrets."""
 
 import asyncio
 import logging

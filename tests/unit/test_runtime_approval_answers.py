@@ -1,4 +1,4 @@
-"""Asking: the handler of the application and whoever answers from outside; the first answer counts."""
+"""Answers to approvals: from the handler of the application and from remote callers; the first answer counts."""
 
 import asyncio
 import threading

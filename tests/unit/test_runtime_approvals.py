@@ -1,4 +1,4 @@
-"""Approvals from outside a run, on both stores: who sees them, who may answer, what an answer does, and what a watch shows."""
+"""Remote approvals, on both stores: visibility, permission to answer, effects of answers, and watches."""
 
 import asyncio
 import random

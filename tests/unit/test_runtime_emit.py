@@ -1,4 +1,4 @@
-"""When the facts of a handler are recorded: in groups while it fills the next one, and together with the end of its run."""
+"""The facts of a handler are recorded in groups while it works, and together with the end of its run."""
 
 import asyncio
 from collections.abc import Awaitable, Callable

@@ -1,4 +1,4 @@
-"""The gate: every way of an action from its preparation to its end, and every way back into it after a crash."""
+"""The gate: each path of an action from its preparation to its end, and after a crash."""
 
 import asyncio
 import datetime

@@ -1,4 +1,4 @@
-"""The journal: whatever the end of a log is, it says what was done, what waits and what was used up to there."""
+"""The journal: for every end of a log it has the finished work, the pending work and the usage."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace

@@ -1,4 +1,4 @@
-"""Live text between a model and its readers: what each reader sees of a call is a beginning of its text, whatever happens."""
+"""Live text between a model and its readers: every reader sees a prefix of the text of a call."""
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable

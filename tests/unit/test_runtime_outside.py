@@ -1,4 +1,4 @@
-"""Actions outside of any task: the ActionAuthorizer of an application, calls in a context of one's own, narrowed runs."""
+"""Actions outside of tasks: the ActionAuthorizer of an application, calls with a context, and runs with fewer permissions."""
 
 import asyncio
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""A lease says that it lapsed by whichever clock shows it."""
+"""A lease has lapsed if one of two clocks says so."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Slots of runs: invariants under any order of joins, rests, cancels and leaves, and the order of the queue."""
+"""Slots of runs: invariants under any order of operations, and the order of the queue."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""Tasks that are kept in memory between two turns: how many bytes, which are dropped first, and what they save."""
+"""Tasks that are kept in memory between two turns: their bytes, the order of eviction, and the saved reads."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""What only the store in a file promises: durability, groups, other processes, and clear words when the file is not usable."""
+"""The store in a file: durability, group commits, other processes, and errors for unusable files."""
 
 import asyncio
 import os

@@ -1,4 +1,4 @@
-"""The .proto file of an agent's tools: what type hints become, and what stays when the tools change."""
+"""The .proto file of an agent's tools: types from type hints, and stable numbers after changes."""
 
 import datetime
 import enum

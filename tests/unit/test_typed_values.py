@@ -1,4 +1,4 @@
-"""Values cross a typed service unchanged: what a tool gets and gives is what a direct call in Python would get and give."""
+"""Values of a typed service are unchanged: tools get and return the same values as in direct calls."""
 
 import asyncio
 import datetime

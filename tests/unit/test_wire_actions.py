@@ -1,4 +1,4 @@
-"""Actions and approvals on the wire: nothing is lost, and what would grant something is never guessed."""
+"""Conversion of actions and approvals to protobuf: nothing is lost, and missing permissions are never assumed."""
 
 import dataclasses
 from collections.abc import Callable

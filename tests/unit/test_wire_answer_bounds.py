@@ -1,4 +1,4 @@
-"""What of a task fits into one answer."""
+"""The part of a task that fits into one response."""
 
 from typing import Any
 

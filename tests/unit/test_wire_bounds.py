@@ -1,4 +1,4 @@
-"""What a request will cost is known from its bytes, before anything is made of them."""
+"""The complexity of a request is computed from its bytes, before it is parsed."""
 
 import json
 from typing import Any

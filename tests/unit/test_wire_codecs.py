@@ -1,4 +1,4 @@
-"""One walk over all derived codecs: a value comes back equal, no field is forgotten, and a wrong value names its path.
+"""One walk over all derived codecs: a value is read back equal, no field is missing, and a wrong value names its path.
 
 A codec that is new needs one entry in `VALUES`. What a codec does beyond this is tested beside the others of its kind.
 """

@@ -1,4 +1,4 @@
-"""Contexts, budgets and manifests on the wire: nothing is lost, nothing unknown is guessed."""
+"""Conversion of contexts, budgets and manifests: nothing is lost, and unknown values are not guessed."""
 
 import dataclasses
 from typing import Any

@@ -1,4 +1,4 @@
-"""Run events as bytes: every kind comes back, frames are exactly what protobuf would have written, strangers are kept."""
+"""Run events as bytes: every kind is read back, frames equal protobuf's encoding, and unknown kinds are kept."""
 
 import itertools
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""What a task contributes when it is sent: the same over the network as in one process."""
+"""The input of a task that is sent: the same over the network and in one process."""
 
 from dataclasses import replace
 from typing import Any

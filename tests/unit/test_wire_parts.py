@@ -1,4 +1,4 @@
-"""Parts on the wire: every type and every content comes back, and what is written can always be read."""
+"""Conversion of parts: every type and content is read back, and all that is written can be read."""
 
 import dataclasses
 from datetime import UTC, datetime

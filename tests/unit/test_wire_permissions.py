@@ -1,4 +1,4 @@
-"""Permissions as rules of the contract: the JSON form keeps what it says, and what cannot be read is refused by its path."""
+"""Permissions as rules of the contract: the JSON form keeps its meaning, and errors have a path."""
 
 from typing import Any
 

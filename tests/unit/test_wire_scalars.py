@@ -1,4 +1,4 @@
-"""Times and JSON objects on the wire: to the microsecond, to the digit, and nothing that is no time or no object."""
+"""Times and JSON objects in protobuf: precise to the microsecond and the digit, with errors for anything else."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Errors as statuses: each comes back as itself, and no peer's answer can break its reader."""
+"""Errors as statuses: each is read back as the same error, and no answer of a peer breaks the reader."""
 
 from typing import Any
 

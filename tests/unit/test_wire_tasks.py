@@ -1,4 +1,4 @@
-"""Tasks, messages and artifacts on the wire: nothing is lost, requests are bounded, logs and answers are not."""
+"""Conversion of tasks, messages and artifacts: nothing is lost; requests are bounded, logs and answers are not."""
 
 from dataclasses import replace
 from typing import Any

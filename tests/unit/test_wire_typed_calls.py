@@ -1,4 +1,4 @@
-"""The metadata of typed calls: any bytes are read or refused, and what is written is read again."""
+"""The metadata of typed calls: arbitrary bytes are read or refused, and written ones are read back."""
 
 from contextlib import suppress
 

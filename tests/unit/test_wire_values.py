@@ -1,4 +1,4 @@
-"""Values of users and failures as protobuf: nothing is lost either way."""
+"""Conversion of values of users and of failures: nothing is lost in either direction."""
 
 from typing import Any
 

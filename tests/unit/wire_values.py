@@ -1,4 +1,4 @@
-"""Values for the tests of `wire`: arbitrary ones to travel there and back, and full ones that leave no field out."""
+"""Values for the tests of `wire`: arbitrary ones, and ones with all fields set."""
 
 import operator
 from dataclasses import replace

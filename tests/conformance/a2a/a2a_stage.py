@@ -1,4 +1,4 @@
-"""The agents that the suite talks to: what they do is said by the first word of a message, and step by step by the test."""
+"""The agents of the A2A suite. The first word of a message selects the behavior, and the test controls each step."""
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping

@@ -1,4 +1,4 @@
-"""Thin clients of A2A's three bindings: JSON-like dicts in v1.0's spelling in, the same out, one error type. No SDK, no retries.
+"""Thin clients of A2A's three bindings with one interface: dicts in the spelling of v1.0, one type of error, no SDK, no retries.
 
 A wire checks the shape of what it reads: an error without its ErrorInfo, or an answer of another media type, fails the test.
 """

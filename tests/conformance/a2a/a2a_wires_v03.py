@@ -1,4 +1,4 @@
-"""The same for A2A v0.3: what is sent is respelled from v1.0's dicts, what comes is respelled to them.
+"""The same clients for A2A v0.3. They convert requests from the dicts of v1.0, and responses to them.
 
 The keys `a2a_v1` and `data_part_compat` in metadata carry what v0.3 has no field for; everything else is v0.3's own.
 """

@@ -1,4 +1,4 @@
-"""The agents of this suite, one of each kind per module, and the bindings over which each test speaks to them."""
+"""The agents of the A2A suite, one of each kind per module, and the bindings over which the tests call them."""
 
 from collections.abc import AsyncIterator
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Approvals as A2A shows them: a task that waits for its caller, or for somebody else, and goes on when it is told to."""
+"""Approvals over A2A: a task waits for an answer of its caller or of another principal, and continues afterwards."""
 
 import asyncio
 from collections.abc import AsyncIterator

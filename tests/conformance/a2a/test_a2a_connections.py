@@ -1,4 +1,4 @@
-"""What one HTTP connection may cost and what it leaves behind: HEAD, long ids, bodies that break off, WebSockets of pages."""
+"""Limits of one HTTP connection: HEAD, long ids, interrupted bodies, WebSockets of web pages."""
 
 import asyncio
 import json

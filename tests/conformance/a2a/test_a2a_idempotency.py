@@ -1,4 +1,4 @@
-"""A repeated request is the same request: `Idempotency-Key`, a header or gRPC metadata, on every binding of both versions."""
+"""A repeated request is the same request: `Idempotency-Key` as a header or gRPC metadata, on every binding of both versions."""
 
 import asyncio
 from itertools import count

@@ -1,4 +1,4 @@
-"""Every kind of part crosses A2A in both directions, over every binding, and is what it was."""
+"""Every kind of part is unchanged after its way over A2A, in both directions and over every binding."""
 
 from collections.abc import AsyncIterator
 

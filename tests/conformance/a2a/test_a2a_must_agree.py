@@ -1,4 +1,4 @@
-"""Spelling, errors and agreement: what is the same over every binding, and how each of them writes it. Numbers as in the list."""
+"""Spelling and errors are the same over every binding. Numbers are those of the list of requirements."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""Who may see what: principals and tenants, on every operation of every binding. Numbers are those of the requirements' list."""
+"""Access by principal and tenant, for every operation of every binding. Numbers are those of the list of requirements."""
 
 import logging
 from collections.abc import AsyncIterator

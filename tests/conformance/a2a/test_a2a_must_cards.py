@@ -1,4 +1,4 @@
-"""Cards and what they promise: the public one, the extended one, signatures, caching. Numbers as in the list of requirements."""
+"""Cards: public and extended card, signatures, caching. Numbers are those of the list of requirements."""
 
 import json
 from collections.abc import AsyncIterator

@@ -1,4 +1,4 @@
-"""What caller and agent must agree on: versions, extensions, names of parameters. Numbers are those of the requirements' list."""
+"""Versions, extensions and names of parameters. Numbers are those of the list of requirements."""
 
 from collections.abc import Awaitable, Callable
 

@@ -1,4 +1,4 @@
-"""Push notifications: their configs over every binding, and what receivers get. Numbers are those of the requirements' list."""
+"""Push notifications: configs over every binding, and the deliveries. Numbers are those of the list of requirements."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""Sending and streaming: what a message does, over every binding. Numbers are those of the requirements' list."""
+"""Sending and streaming of messages over every binding. Numbers are those of the list of requirements."""
 
 import asyncio
 import random

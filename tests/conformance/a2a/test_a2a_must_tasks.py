@@ -1,4 +1,4 @@
-"""Tasks: read, listed and canceled, over every binding. Numbers are those of the requirements' list."""
+"""Tasks are read, listed and canceled over every binding. Numbers are those of the list of requirements."""
 
 import asyncio
 from contextlib import suppress

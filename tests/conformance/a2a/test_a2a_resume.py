@@ -1,4 +1,4 @@
-"""Streams over HTTP that are cut, and how their readers come back: ids, Last-Event-ID, signs of life, a server that goes away."""
+"""Interrupted streams over HTTP and their resumption: ids, Last-Event-ID, keep-alives, a server that stops."""
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator

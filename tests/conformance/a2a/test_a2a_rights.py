@@ -1,5 +1,4 @@
-"""Who may do what, where one request could do another's work: messages that register webhooks or answer approvals, and what a card
-hides."""
+"""Permissions of messages that do the work of another method: they register webhooks or answer approvals. Hidden fields of cards."""
 
 from collections.abc import Mapping
 from typing import Any

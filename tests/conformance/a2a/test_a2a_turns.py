@@ -1,4 +1,4 @@
-"""When a turn is over, and what is told of it: behind a queue, beside an approval, while others go on."""
+"""The end of a turn in responses and streams: behind a queue, beside an approval, and while other turns run."""
 
 import asyncio
 from typing import Any
