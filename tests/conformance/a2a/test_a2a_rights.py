@@ -1,4 +1,4 @@
-"""Permissions of messages that do the work of another method: they register webhooks or answer approvals. Hidden fields of cards."""
+"""Permissions of messages that do the work of another method: they register webhooks or answer approvals. And private cards."""
 
 from collections.abc import Mapping
 from typing import Any
