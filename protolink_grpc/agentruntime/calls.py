@@ -19,12 +19,13 @@ from protolink_grpc.agentruntime.state import (
     TaskRecords,
     category_of,
     resumed,
-    run_status,
+    show_status,
 )
 from protolink_grpc.models import events as ev
 from protolink_grpc.models.action import ApprovalDecision, PolicyEffect
 from protolink_grpc.models.events import RunEvent
 from protolink_grpc.models.lifecycle import TaskState
+from protolink_grpc.models.task_control import TaskStatus
 from protolink_grpc.net.trace_context import span_id_of
 
 AGENT_CALL: Final = "agent.call"
@@ -112,8 +113,7 @@ def map_approval_required(task: TaskRecords, event: RunEvent, required: ev.Appro
     task.approvals[request.request_id] = action_id
     if action_id in task.calls:
         task.calls[action_id].was_asked = True
-    if len(task.approvals) == 1 and not task.is_paused:
-        yield from waiting(task, event)
+    yield from show_status(task, event, "")
 
 
 def map_decided(task: TaskRecords, event: RunEvent, decided: ev.ApprovalDecided) -> Mapped:
@@ -125,15 +125,12 @@ def map_decided(task: TaskRecords, event: RunEvent, decided: ev.ApprovalDecided)
         "decidedAt": decision.decided_at,
         "editedArguments": decision.edited_arguments,
     }
-    was_open = decision.request_id in task.approvals
     action_id = task.approvals.pop(decision.request_id, "")
     ids = _approval_ids(task, event, decision.request_id, event.action_id or action_id)
     ids["requestId"] = decided.request_id
     yield "action.resolved", ids | {"payload": payload}
     yield "permission.resolved", ids | {"payload": payload}
-    if was_open and not task.approvals and not task.is_paused:
-        yield resumed()
-        yield run_status(task, event, "running", "The last open approval was decided")
+    yield from show_status(task, event, "The last open approval was decided")
 
 
 def _word_of(decision: ApprovalDecision) -> str:
@@ -240,12 +237,6 @@ def _end_call(event: RunEvent, action_id: str, call: Call, payload: Record, *, i
 # -- The end of a task ---------------------------------------------------------------------------------------------------
 
 
-def waiting(task: TaskRecords, event: RunEvent) -> Mapped:
-    status, working = "waiting_permission", str(TaskState.WORKING)
-    yield "task.waiting", {"payload": {"status": status, "nativeStatus": working, "actionIds": [*task.approvals]}}
-    yield run_status(task, event, status, "The run waits for an approval")
-
-
 def close_all(task: TaskRecords, event: RunEvent, new: TaskState) -> Mapped:
     """Close what is open at the end of the task: approvals were withdrawn, actions have an unknown outcome or never ran."""
     for request_id, action_id in [*task.approvals.items()][:MAX_CLOSED]:
@@ -253,9 +244,9 @@ def close_all(task: TaskRecords, event: RunEvent, new: TaskState) -> Mapped:
         payload = {"decision": "cancelled", "reason": "the task has ended"}
         yield "action.resolved", ids | {"payload": payload}
         yield "permission.resolved", ids | {"payload": payload}
-    if (task.approvals or task.waits_for_model) and new is TaskState.COMPLETED:
+    if new is TaskState.COMPLETED and task.shown not in (TaskStatus.RUNNING, TaskStatus.CANCELLING):
         yield resumed()
-    task.waits_for_model = False
+    task.failed_call = None
     for action_id, call in [*task.calls.items()][:MAX_CLOSED]:
         status, category = (UNKNOWN, "outcome_unknown") if call.is_running else ("cancelled", "cancelled")
         ended = {"toolName": call.name, "kind": call.kind, "status": status, "failureCategory": category}

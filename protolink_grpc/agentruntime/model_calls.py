@@ -11,15 +11,13 @@ from protolink_grpc.agentruntime.state import (
     ModelCall,
     Record,
     TaskRecords,
-    resumed,
     run_id_of,
-    run_status,
+    show_status,
 )
 from protolink_grpc.models import events as ev
 from protolink_grpc.models.action import OmittedContext
 from protolink_grpc.models.events import RunEvent
 from protolink_grpc.models.json_text import strip_code_fence, try_parse_json
-from protolink_grpc.models.lifecycle import TaskState
 from protolink_grpc.models.tool import OfferedTool
 from protolink_grpc.net.trace_context import span_id_of
 
@@ -30,12 +28,15 @@ RATE_LIMITED: Final = "MODEL_RATE_LIMITED"
 
 
 def map_prepared(task: TaskRecords, event: RunEvent, prepared: ev.ContextPrepared) -> Mapped:
+    payload: Record = {"manifest": prepared.manifest.to_dict(), "step": prepared.step}
+    if purpose := prepared.manifest.purpose:
+        yield "context.resolved", {"payload": payload | {"purpose": purpose, "omissions": [], "omittedCount": 0}}
+        return
     if prepared.offered is not None:
         task.offered = event.event_id
         task.destructive = frozenset(each.name for each in prepared.offered.tools if each.destructive)
         tools = [_tool_of(each) for each in prepared.offered.tools]
         yield "tool.catalog.resolved", {"payload": {"tools": tools, "toolCount": len(tools)}}
-    payload: Record = {"manifest": prepared.manifest.to_dict(), "step": prepared.step}
     if task.offered:
         payload["toolInventoryRef"] = task.offered
     if prepared.omitted is not None:
@@ -104,10 +105,8 @@ def map_call_started(task: TaskRecords, event: RunEvent, call: ev.LlmCallStarted
     asked = {"requestedProvider": call.requested_provider or provider, "requestedModel": call.requested_model or model}
     selected = {"selectedProvider": provider, "selectedModel": model}
     payload = {"provider": provider, "model": model} | asked | selected | {"attempt": call.attempt, "step": call.step}
-    if task.waits_for_model and not task.approvals and not task.is_paused:
-        yield resumed()
-        yield run_status(task, event, "running", "The model call is repeated")
-    task.waits_for_model = False
+    task.failed_call = None
+    yield from show_status(task, event, "The model call is repeated")
     if not task.has_called_model and (call.requested_provider or call.requested_model):
         decision = {"decisionSource": UNKNOWN, "decisionReason": "another model than the requested one was selected"}
         yield "routing.decided", _model_ids(event, request) | {"payload": asked | selected | decision}
@@ -200,12 +199,8 @@ def map_call_failed(task: TaskRecords, event: RunEvent, call: ev.LlmCallFailed) 
     if call.failure.reason == RATE_LIMITED:
         yield "rate_limit.hit", ids | {"payload": _limit_of(call)}
     yield "model.failed", ids | {"payload": payload}
-    if call.will_retry and not task.approvals and not task.is_paused:
-        task.waits_for_model = True
-        status, reason = "waiting_resource", call.failure.message
-        working = str(TaskState.WORKING)
-        yield "task.waiting", {"payload": {"status": status, "nativeStatus": working, "statusReason": reason}}
-        yield run_status(task, event, status, "The run waits to repeat a model call", reason)
+    task.failed_call = call if call.will_retry else None
+    yield from show_status(task, event, "The model call has failed and is not repeated")
 
 
 # -- Budgets and the conversation ------------------------------------------------------------------------------------------

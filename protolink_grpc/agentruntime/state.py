@@ -16,6 +16,8 @@ from protolink_grpc.models.failure import RUN_LOST, Failure
 from protolink_grpc.models.lifecycle import TaskState
 from protolink_grpc.models.references import References
 from protolink_grpc.models.session import DEFAULT_THREAD
+from protolink_grpc.models.task_control import TaskStatus
+from protolink_grpc.models.task_status import status_of_run
 from protolink_grpc.net.trace_context import span_id_of, trace_of
 
 UNKNOWN: Final = "unknown"
@@ -110,8 +112,10 @@ class TaskRecords:
     is_canceling: bool = False
     is_paused: bool = False
     """Its status is `paused`, whatever parts of the run that still work do."""
-    waits_for_model: bool = False
-    """It waits to repeat a model call that has failed."""
+    failed_call: ev.LlmCallFailed | None = None
+    """The failed model call that the run waits to repeat."""
+    shown: TaskStatus = TaskStatus.RUNNING
+    """The status of the run that was shown last."""
     retry: int = 0
     _references: References = field(default_factory=References)
 
@@ -120,7 +124,18 @@ class TaskRecords:
 
     def begin_run(self, attempt_id: str, run_id: str) -> None:
         self.attempt_id, self.run_id, self.is_attempt_open = attempt_id, run_id, True
-        self.waits_for_model, self.offered, self.omitted = False, "", ""
+        self.is_canceling, self.failed_call, self.shown = False, None, TaskStatus.RUNNING
+        self.offered, self.omitted = "", ""
+
+    @property
+    def status(self) -> TaskStatus:
+        """The status of the run."""
+        return status_of_run(
+            is_canceling=self.is_canceling,
+            is_paused=self.is_paused,
+            has_questions=bool(self.approvals),
+            repeats_call=self.failed_call is not None,
+        )
 
     def prepare(self, event: RunEvent) -> RunEvent:
         """Note the trace of the next event, and return the event without references to earlier ones."""
@@ -153,6 +168,33 @@ def category_of(failure: Failure | None, otherwise: str) -> str:
     if failure.reason == RUN_LOST:
         return "run_lost"
     return str(failure.category or failure.reason.lower() or otherwise)
+
+
+def show_status(task: TaskRecords, event: RunEvent, cause: str) -> Mapped:
+    """Show the status of the run, if it has changed. `task.cancel_requested` shows a cancellation.
+
+    Args:
+        cause: Why the run continues, in words for people.
+    """
+    status = task.status
+    if status is task.shown:
+        return
+    task.shown = status
+    payload = {"status": str(status), "nativeStatus": str(TaskState.WORKING)}
+    match status:
+        case TaskStatus.PAUSED:
+            yield "task.paused", {"payload": payload}
+            yield run_status(task, event, status, "The run is paused")
+        case TaskStatus.WAITING_PERMISSION:
+            yield "task.waiting", {"payload": payload | {"actionIds": [*task.approvals]}}
+            yield run_status(task, event, status, "The run waits for an approval")
+        case TaskStatus.WAITING_RESOURCE:
+            reason = "" if task.failed_call is None else task.failed_call.failure.message
+            yield "task.waiting", {"payload": payload | {"statusReason": reason}}
+            yield run_status(task, event, status, "The run waits to repeat a model call", reason)
+        case TaskStatus.RUNNING:
+            yield resumed()
+            yield run_status(task, event, status, cause)
 
 
 def resumed() -> tuple[str, Record]:

@@ -16,12 +16,14 @@ from protolink_grpc.agentruntime.state import (
     ids_of_run,
     run_id_of,
     run_status,
+    show_status,
 )
 from protolink_grpc.models import events as ev
 from protolink_grpc.models.events import RunEvent
 from protolink_grpc.models.failure import RUN_LOST, Failure, FailureCategory
 from protolink_grpc.models.lifecycle import SETTLED, TERMINAL, TaskState
-from protolink_grpc.models.task_control import LinkKind
+from protolink_grpc.models.session import DEFAULT_THREAD
+from protolink_grpc.models.task_control import LinkKind, TaskStatus
 
 
 def records_of(task: TaskRecords, event: RunEvent) -> Mapped:
@@ -44,6 +46,8 @@ def _map_nothing(_: TaskRecords, event: RunEvent, payload: Any) -> Mapped:
 
 def _map_submitted(task: TaskRecords, event: RunEvent, submitted: ev.TaskSubmitted) -> Mapped:
     task.runtime_id, task.is_started = submitted.runtime_id, not submitted.draft
+    if not task.turn_id:  # a draft
+        task.thread_id = submitted.thread_id or DEFAULT_THREAD
     payload = {
         "status": "draft" if submitted.draft else "accepted",
         "source": submitted.principal,
@@ -145,10 +149,7 @@ def _begin_attempt(task: TaskRecords, event: RunEvent, changed: ev.TaskStatusCha
         task.is_turn_started = True
         yield "turn.started", {"payload": payload}
     yield run_status(task, event, "running", f"Attempt {changed.attempt} has begun", changed.cause)
-    if task.is_paused:  # by an earlier attempt; the run rests until the pause ends
-        yield from _show_pause(task, event)
-    elif task.approvals:
-        yield from calls.waiting(task, event)
+    yield from show_status(task, event, "")  # an earlier attempt was paused, or has requested approvals
 
 
 _TITLES = {
@@ -201,7 +202,7 @@ def _map_error(_: TaskRecords, event: RunEvent, error: ev.TaskErrorReported) -> 
 
 
 def _map_cancel_requested(task: TaskRecords, event: RunEvent, request: ev.CancelRequested) -> Mapped:
-    task.is_canceling = True
+    task.is_canceling, task.shown = True, TaskStatus.CANCELLING
     yield "task.cancel_requested", {"payload": {"reason": request.reason, "requestedBy": request.requested_by}}
     if task.is_attempt_open:
         yield run_status(task, event, "cancelling", "A cancellation was requested", request.reason)
@@ -235,22 +236,19 @@ def _map_pause_requested(_: TaskRecords, event: RunEvent, pause: ev.TaskPauseReq
 
 def _map_paused(task: TaskRecords, event: RunEvent, paused: ev.TaskPaused) -> Mapped:
     task.is_paused = True
-    yield from _show_pause(task, event)
-
-
-def _show_pause(task: TaskRecords, event: RunEvent) -> Mapped:
-    yield "task.paused", {"payload": {"status": "paused"}}
-    yield run_status(task, event, "paused", "The run is paused")
+    yield from show_status(task, event, "")
 
 
 def _map_resumed(task: TaskRecords, event: RunEvent, resumed: ev.TaskResumed) -> Mapped:
-    was_paused, task.is_paused = task.is_paused, False
-    payload = {"status": "running", "statusReason": resumed.reason, "requestedBy": resumed.requested_by}
-    yield "task.resumed", {"payload": payload}
-    if was_paused:
-        yield run_status(task, event, "running", "The pause has ended", resumed.reason)
-        if task.approvals:
-            yield from calls.waiting(task, event)
+    task.is_paused = False
+    payload = {"statusReason": resumed.reason, "requestedBy": resumed.requested_by}
+    if task.shown is not TaskStatus.PAUSED:  # the pause had not begun, or the task is to be canceled
+        yield "task.updated", {"payload": payload | {"pauseRequested": False}}
+        return
+    task.shown = TaskStatus.RUNNING
+    yield "task.resumed", {"payload": payload | {"status": "running"}}
+    yield run_status(task, event, "running", "The pause has ended", resumed.reason)
+    yield from show_status(task, event, "")
 
 
 def _map_retried(task: TaskRecords, event: RunEvent, retried: ev.TaskRetried) -> Mapped:

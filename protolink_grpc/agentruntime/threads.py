@@ -37,24 +37,46 @@ class _LastTurn:
     result: TaskState | None = None
 
 
+MAX_HISTORY: Final = 1000
+"""Number of turns of a thread that its history has: a rollback to an older turn names only these."""
+
+
+@dataclass(frozen=True, slots=True)
+class Removal:
+    """The turns that a rollback has removed, in the order of their submission, and the last turn before them.
+
+    Attributes:
+        removed: At least the turn to which the thread went back. The others are incomplete if not `is_complete`.
+        baseline: Empty if there is none; None if it is not known.
+    """
+
+    removed: list[str]
+    baseline: str | None
+    is_complete: bool = True
+
+
 @dataclass(slots=True)
 class ThreadRecords:
     """What the conversion of one thread remembers. The status is that of a `ThreadSnapshot` at the same position.
 
     Attributes:
         queue: The turns that wait, in order.
-        history: The turns that have started and were not rolled back, each with the position of its submission.
         status: The status that was shown last.
     """
 
     queue: list[str] = field(default_factory=list)
-    history: dict[str, int] = field(default_factory=dict)
     status: ThreadStatus = ThreadStatus.IDLE
     _active: dict[str, str] = field(default_factory=dict)
     """The task of each active turn."""
     _waiting: set[str] = field(default_factory=set)
     """The tasks that wait for input."""
     _last: _LastTurn = _LastTurn()
+    _history: dict[str, int] = field(default_factory=dict)
+    """The newest turns that have left the queue and were not rolled back, each with the position of its submission."""
+    _unstarted: set[str] = field(default_factory=set)
+    """The turns of the history that were ended in the queue."""
+    _has_older: bool = False
+    """There were older turns than those of the history."""
 
     @classmethod
     def after(cls, last: Turn) -> Self:
@@ -74,10 +96,38 @@ class ThreadRecords:
 
     def start(self, turn: OpenTurn) -> None:
         self._active[turn.submitted.turn_id] = turn.submitted.task_id
-        self.history[turn.submitted.turn_id] = turn.position
+        self._remember(turn)
+
+    def _remember(self, turn: OpenTurn) -> None:
+        self._history[turn.submitted.turn_id] = turn.position
+        if len(self._history) > MAX_HISTORY:
+            oldest = min(self._history, key=self._history.__getitem__)
+            self._forget(oldest)
+            self._has_older = True
+
+    def _forget(self, turn_id: str) -> None:
+        del self._history[turn_id]
+        self._unstarted.discard(turn_id)
+
+    def roll_back(self, turn_id: str) -> Removal:
+        """Take a turn and the later ones out of the history, except those in the queue."""
+        target = self._history.get(turn_id)
+        is_complete = target is not None or not self._has_older
+        first = 0 if not is_complete else target
+        removed = [turn for turn, at in self._history.items() if first is not None and at >= first]
+        removed.sort(key=self._history.__getitem__)
+        for each in removed:
+            self._forget(each)
+        if turn_id not in removed:
+            removed.insert(0, turn_id)
+        left = (each for each in self._history if each not in self._unstarted)
+        baseline = max(left, key=self._history.__getitem__, default=None if self._has_older else "")
+        return Removal(removed, baseline, is_complete)
 
     def end(self, turn: OpenTurn, ended: TurnEnded) -> None:
-        self._active.pop(ended.turn_id, None)
+        if self._active.pop(ended.turn_id, None) is None:
+            self._unstarted.add(ended.turn_id)
+            self._remember(turn)
         if ended.result in INTERRUPTED:
             self._waiting.add(turn.submitted.task_id)
         if turn.position > self._last.position:

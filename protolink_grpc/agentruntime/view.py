@@ -29,7 +29,7 @@ PLACES: Final = 64
 """Sequences of each position: no event becomes more records."""
 
 MAX_ENDED: Final = 1000
-"""Number of ended tasks of which a view knows that their events were not before its start."""
+"""Number of ended tasks that a view knows. What it does not know of older ones is unknown in their later records."""
 
 _WITHOUT_STEP: Final = ("session.", "thread.", "turn.", "task.", "run.", "queue.", "snapshot.")
 """Families of records that are not an item of a turn."""
@@ -54,6 +54,15 @@ class _Source:
     refs: Record
 
 
+@dataclass(frozen=True, slots=True)
+class _EndedTask:
+    """What later events of an ended task need. `trace_id` is empty if it follows from the id of the task."""
+
+    thread_id: str
+    trace_id: str
+    state: TaskState
+
+
 class AgentRuntimeView:
     """Converts the events of one session, or of one task, to records of the contract: all events, in order.
 
@@ -69,9 +78,7 @@ class AgentRuntimeView:
         self._session_id = session_id
         self._runtime_id = _installation_of(agent_name) if quiet is None or not quiet.runtime_id else quiet.runtime_id
         self._tasks: dict[str, TaskRecords] = {}
-        self._traces: dict[str, str] = {}
-        """The traces of ended tasks that do not follow from their ids."""
-        self._ended: dict[str, None] = {}
+        self._ended: dict[str, _EndedTask] = {}
         """The tasks that have ended last, in order."""
         self._turns: dict[str, OpenTurn] = {}
         self._threads: dict[str, ThreadRecords] = {}
@@ -94,9 +101,9 @@ class AgentRuntimeView:
         ids = {"runtimeId": self._runtime_id, "sessionId": self._session_id}
         if isinstance(event, RunEvent):
             source = _Source(event.event_id, event.timestamp, ids, _refs_of(event))
-            thread_id = self._open(event.task_id).thread_id
+            task = self._open(event.task_id, is_new=event.sequence == 1)
             yield from self._of_task_event(event)
-            found = self._change_status(thread_id) if isinstance(event.payload, _CHANGES_OF_THREADS) else ()
+            found = self._change_status(task.thread_id) if isinstance(event.payload, _CHANGES_OF_THREADS) else ()
         else:
             kind = "unknown" if event.payload is None else type(event.payload).__name__
             source = _Source(f"{self._session_id}/{item.position}", event.created_at, ids, {"sourceType": kind})
@@ -165,8 +172,9 @@ class AgentRuntimeView:
         blocked = () if task.is_started else self._blocked(task, event)
         for kind, more in chain(records_of(task, event), blocked):
             yield source, kind, {"threadId": task.thread_id, "turnId": task.turn_id} | _attempt_ids(task, event) | more
-        if (state := event.state) in TERMINAL and task.turn_id not in self._turns:
-            self._thread(task.thread_id).end_waiting(event.task_id, state)
+        if task.state in TERMINAL and task.turn_id not in self._turns:
+            if event.state is not None and task.thread_id:
+                self._thread(task.thread_id).end_waiting(event.task_id, event.state)
             self._forget(event.task_id)
 
     def _source_of(self, event: RunEvent) -> _Source:
@@ -196,17 +204,28 @@ class AgentRuntimeView:
         task = self._tasks.pop(task_id, None) if self._session_id else None
         if task is None:
             return
-        self._ended[task_id] = None
+        self._ended.pop(task_id, None)
+        own_trace = "" if task.trace_id == trace_of(None, task_id).trace_id else task.trace_id
+        self._ended[task_id] = _EndedTask(task.thread_id, own_trace, task.state)
         if len(self._ended) > MAX_ENDED:
             del self._ended[next(iter(self._ended))]
-        if task.trace_id not in ("", trace_of(None, task_id).trace_id):
-            self._traces[task_id] = task.trace_id
 
-    def _open(self, task_id: str) -> TaskRecords:
-        """Return the state of a task, a new one if necessary."""
+    def _open(self, task_id: str, *, is_new: bool = True) -> TaskRecords:
+        """Return the state of a task, a new one if necessary.
+
+        Args:
+            is_new: The next event is the first one of the task.
+        """
         task = self._tasks.get(task_id)
         if task is None:
-            task = self._tasks[task_id] = TaskRecords(trace_id=self._traces.get(task_id, ""))
+            ended = self._ended.get(task_id)
+            if ended is not None:
+                task = TaskRecords(ended.thread_id, trace_id=ended.trace_id, state=ended.state, is_started=True)
+            elif is_new or not self._session_id:
+                task = TaskRecords()
+            else:
+                task = TaskRecords("", trace_id=UNKNOWN, is_started=True)
+            self._tasks[task_id] = task
         return task
 
     # -- The session -----------------------------------------------------------------------------------------------------
@@ -248,15 +267,17 @@ class AgentRuntimeView:
 
     def _change_status(self, thread_id: str) -> Mapped:
         """Show the status of a thread, if it has changed."""
-        thread = self._thread(thread_id)
-        if thread.has_new_status(self._tasks):
+        thread = self._threads.get(thread_id)
+        if thread is not None and thread.has_new_status(self._tasks):
             payload = {"status": str(thread.status), "activeTurnIds": thread.active}
             yield "thread.updated", {"threadId": thread_id, "payload": payload}
 
     def _submit(self, turn: OpenTurn) -> Mapped:
         submitted = turn.submitted
         self._turns[submitted.turn_id] = turn
-        self._open(submitted.task_id).begin_turn(submitted.thread_id, submitted.turn_id)
+        self._open(submitted.task_id, is_new=not submitted.after_sequence).begin_turn(
+            submitted.thread_id, submitted.turn_id
+        )
         thread = self._thread(submitted.thread_id)
         thread.submit(turn)
         payload = {"status": "queued" if submitted.queued else "accepted", "policy": str(submitted.when_busy)}
@@ -276,17 +297,14 @@ class AgentRuntimeView:
         yield from self._change_status(thread_id)
 
     def _roll_back(self, rolled_back: ses.ThreadRolledBack) -> Mapped:
-        """Take the target and the started turns that were submitted after it out of the history of the thread."""
-        history = self._thread(rolled_back.thread_id).history
-        target = history.get(rolled_back.turn_id)
-        removed = [turn for turn, position in history.items() if target is not None and position >= target]
-        payload = {"targetTurnId": rolled_back.turn_id, "reason": rolled_back.reason}
+        payload: Record = {"targetTurnId": rolled_back.turn_id, "reason": rolled_back.reason}
         yield "history.rollback.started", {"threadId": rolled_back.thread_id, "payload": payload}
-        for turn in removed:
-            del history[turn]
-        last = max(history, key=history.__getitem__, default="")
-        ends = {"removedTurns": removed or [rolled_back.turn_id], "baseline": {"turnId": last} if last else {}}
-        yield "history.rollback.completed", {"threadId": rolled_back.thread_id, "payload": payload | ends}
+        done = self._thread(rolled_back.thread_id).roll_back(rolled_back.turn_id)
+        baseline = UNKNOWN if done.baseline is None else done.baseline
+        payload |= {"removedTurns": done.removed, "baseline": {"turnId": baseline} if baseline else {}}
+        if not done.is_complete:
+            payload["isTruncated"] = True
+        yield "history.rollback.completed", {"threadId": rolled_back.thread_id, "payload": payload}
 
     def _change_queue(self, turn_id: str, state: str, place: int | None, *, merged: str = "") -> Mapped:
         """Put a turn at a place of its thread's queue, or remove it if there is no place.

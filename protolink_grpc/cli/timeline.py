@@ -72,6 +72,7 @@ def _details(event: RunEvent) -> str:
             found = f"{decision.request_id} {verdict}{by} {decision.reason}"
         case ev.ContextPrepared(manifest=manifest, step=step, offered=offered, omitted=omitted):
             found = f"step {step}, about {amount(manifest.total_estimated_tokens)} tokens"
+            found += f", {manifest.purpose.replace('_', ' ')}" if manifest.purpose else ""
             found += f", {omitted.count} left out" if omitted else ""
             found += f", tools: {', '.join(each.name for each in offered.tools)}" if offered and offered.tools else ""
         case ev.LlmCallStarted(provider=provider, model=model, step=step, attempt=attempt) as call:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from protolink_grpc.llms.port import LanguageModel, ModelRequest, ToolSpec
 from protolink_grpc.llms.profile import LLMModelProfile
 from protolink_grpc.llms.prompt import Provenance, Section, summary_line
-from protolink_grpc.models.action import ContextItem, ContextManifest, OmittedItems
+from protolink_grpc.models.action import PURPOSE, ContextItem, ContextManifest, OmittedItems
 from protolink_grpc.models.context import RunContext
 from protolink_grpc.models.conversation import LLMMessage, message_tokens
 from protolink_grpc.models.json_value import to_json
@@ -40,6 +40,9 @@ class PromptFacts:
     omitted: OmittedItems = field(default_factory=OmittedItems)
 
 
+SUMMARY, TOOL_QUESTION = "summary", "tool_question"
+"""Purposes of prompts outside of an inference: one summarizes its conversation, the other is a question of a tool."""
+
 NO_FACTS = PromptFacts()
 """A prompt without tools that is complete."""
 
@@ -56,11 +59,12 @@ def build_context_manifest(
     *,
     run_context: RunContext | None = None,
     agent_name: str = "",
+    purpose: str = "",
 ) -> ContextManifest:
     """Build the manifest of a prompt from its `items`, of the kinds `system`, `tools`, `history`, `turn`, `data` and `user`.
 
     `turn` contains the answers and results of this inference so far; it counts as history. `data` contains the data blocks of
-    callers and peers; it counts as the user's.
+    callers and peers; it counts as the user's. `purpose` is that of `ContextManifest`.
     """
     tokens = dict.fromkeys(("system", "tools", "history", "turn", "data", "user"), 0)
     for item in items:
@@ -78,6 +82,7 @@ def build_context_manifest(
         user_tokens=tokens["data"] + tokens["user"],
         context_items=items,
         context_window=profile_of(model).context_window,
+        metadata={PURPOSE: purpose} if purpose else {},
     )
 
 

@@ -27,7 +27,14 @@ from protolink_grpc.llms.answers import FILES, RAW_ARGUMENTS
 from protolink_grpc.llms.final_text import FinalText
 from protolink_grpc.llms.input_media import Refusal, fit_media, list_types, refuse_text
 from protolink_grpc.llms.loop_host import InferenceRequest, LoopHost
-from protolink_grpc.llms.manifest import NO_FACTS, ContextMeter, PromptFacts, build_context_manifest, profile_of
+from protolink_grpc.llms.manifest import (
+    NO_FACTS,
+    SUMMARY,
+    ContextMeter,
+    PromptFacts,
+    build_context_manifest,
+    profile_of,
+)
 from protolink_grpc.llms.port import (
     LanguageModel,
     ModelItem,
@@ -77,10 +84,15 @@ MAX_DELAY_S = 60.0
 
 @dataclass(frozen=True, slots=True)
 class PreparedPrompt:
-    """A prompt, and the facts about it for the log."""
+    """A prompt, and the facts about it for the log.
+
+    Args:
+        purpose: Of a prompt outside of the inference, which has no facts; empty for one of the inference.
+    """
 
     request: ModelRequest
     facts: PromptFacts = NO_FACTS
+    purpose: str = ""
 
 
 Shorten = Callable[[ContextLimitError], Awaitable[PreparedPrompt]]
@@ -148,7 +160,7 @@ class ModelCaller:
             caller = ModelCaller(
                 self._model, request, self._host, meter=meter, is_live=False, sleep=self._sleep, jitter=self._jitter
             )
-            answer = await caller.answer(step, call_id, PreparedPrompt(prompt))
+            answer = await caller.answer(step, call_id, PreparedPrompt(prompt, purpose=SUMMARY))
         if text := strip_thinking(answer.text):
             return text
         raise ModelError("the model gave no summary")
@@ -216,7 +228,7 @@ class ModelCaller:
         host, budget = self._host, self._host.budget
         request = self._fit_media(prompt.request)
         step_warnings = budget.check_step(step)
-        tokens = await self._report_context(step, prompt.facts)
+        tokens = await self._report_context(step, prompt)
         await self._warn(step_warnings)
         delay = ExponentialDelay(FIRST_DELAY_S, chance=self._jitter)
         for attempt in count(1):
@@ -245,7 +257,7 @@ class ModelCaller:
                     continue
                 prompt, shorten = await self._shorten_prompt(error, failed, shorten), None
                 request = self._fit_media(prompt.request)
-                tokens = await self._report_context(step, prompt.facts)
+                tokens = await self._report_context(step, prompt)
         micros = (time.perf_counter_ns() - started) // 1000
         return await self._complete(response, step, call_id, tokens, micros)
 
@@ -284,15 +296,18 @@ class ModelCaller:
         provider, model = self._model.provider, self._model.model
         return replace(request, messages=fit_media(request.messages, self._refuse, provider=provider, model=model))
 
-    async def _report_context(self, step: int, facts: PromptFacts) -> int:
+    async def _report_context(self, step: int, prompt: PreparedPrompt) -> int:
         """Report the manifest of the prompt and return its tokens."""
         manifest = build_context_manifest(
             self._model,
             self._meter.items,
             run_context=self._request.run_context,
             agent_name=self._request.agent_name,
+            purpose=prompt.purpose,
         )
-        await self._host.report(ContextPrepared(manifest, step, facts.offered, facts.omitted))
+        facts = prompt.facts
+        offered, omitted = (None, None) if prompt.purpose else (facts.offered, facts.omitted)
+        await self._host.report(ContextPrepared(manifest, step, offered, omitted))
         return manifest.total_estimated_tokens
 
     async def _call_model(self, call_id: str, prompt: ModelRequest) -> ModelResponse:

@@ -269,9 +269,16 @@ class OmittedItems(JsonForm):
     count: Count = 0
 
 
+PURPOSE = "purpose"
+
+
 @dataclass(frozen=True, slots=True)
 class ContextManifest(JsonForm):
-    """Size of a prompt in tokens, before it is sent. `system_tokens` includes the tool prompt; the total counts it once."""
+    """Size of a prompt in tokens, before it is sent. `system_tokens` includes the tool prompt; the total counts it once.
+
+    The key `purpose` of `metadata` is set for a prompt outside of the agent's inference, such as a summary of its conversation.
+    Such a prompt offers no tools and leaves nothing out.
+    """
 
     run_id: str | None = None
     session_id: str | None = None
@@ -287,6 +294,12 @@ class ContextManifest(JsonForm):
     estimated: bool = True
     metadata: dict[str, Any] = field(default_factory=dict)
     created_at: Time = field(default_factory=utc_now)
+
+    @property
+    def purpose(self) -> str:
+        """Of a prompt outside of the agent's inference; empty for one of the inference."""
+        found = self.metadata.get(PURPOSE)
+        return found if isinstance(found, str) else ""
 
     @property
     def total_estimated_tokens(self) -> int:

@@ -374,6 +374,8 @@ class ContextPrepared(EventPayload):
     Args:
         offered: The tools that it offers; None means those of the run's last event that has them.
         omitted: What it leaves out; None means the same as in the run's last event that has it, or nothing.
+
+    A prompt whose manifest has a purpose has neither of them: it offers no tools and leaves nothing out.
     """
 
     event_types = ("context.prepared",)

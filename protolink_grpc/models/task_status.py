@@ -56,19 +56,34 @@ def status_of(fold: TaskFold, *, is_blocked: bool = False, is_archived: bool = F
     state = fold.state
     if fold.is_terminal:
         return S.ARCHIVED if is_archived else status_at_end(state, fold.failure)
-    if fold.cancel_requested is not None:
+    is_canceling = fold.cancel_requested is not None
+    if state is not TaskState.WORKING and not is_canceling:
+        is_waiting = state is TaskState.SUBMITTED
+        return _waiting_status(fold, is_blocked=is_blocked) if is_waiting else _BY_STATE.get(state, S.UNKNOWN)
+    status = status_of_run(
+        is_canceling=is_canceling,
+        is_paused=fold.is_paused,
+        has_questions=bool(fold.asked),
+        repeats_call=fold.failed_call is not None,
+    )
+    return S.PREPARING if status is S.RUNNING and fold.run_sequence == fold.sequence else status
+
+
+def status_of_run(*, is_canceling: bool, is_paused: bool, has_questions: bool, repeats_call: bool) -> S:
+    """Return the status of a task whose run works.
+
+    Args:
+        is_canceling: A cancellation was requested.
+        has_questions: An approval is open.
+        repeats_call: A model call has failed, and the run waits to repeat it.
+    """
+    if is_canceling:
         return S.CANCELLING
-    if state is TaskState.SUBMITTED:
-        return _waiting_status(fold, is_blocked=is_blocked)
-    if state is not TaskState.WORKING:
-        return _BY_STATE.get(state, S.UNKNOWN)
-    if fold.controls is not None and fold.controls.is_paused:
+    if is_paused:
         return S.PAUSED
-    if fold.asked:
+    if has_questions:
         return S.WAITING_PERMISSION
-    if fold.failed_call is not None:
-        return S.WAITING_RESOURCE
-    return S.PREPARING if fold.run_sequence == fold.sequence else S.RUNNING
+    return S.WAITING_RESOURCE if repeats_call else S.RUNNING
 
 
 def _waiting_status(fold: TaskFold, *, is_blocked: bool) -> S:

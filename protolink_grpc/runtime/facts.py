@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple, get_args
+from typing import Any, Final, NamedTuple, get_args
 
 from protolink_grpc.errors import InvalidArgumentError
 from protolink_grpc.models.action import BudgetUsage, OmittedItems
@@ -15,9 +15,11 @@ from protolink_grpc.models.events import (
     LlmCallCompleted,
     LlmCallFailed,
     LlmCallStarted,
+    LlmStep,
     Payload,
     RunEvent,
     TaskArtifactUpdated,
+    TaskErrorReported,
     TaskMessagesAdded,
     TaskPatched,
     TaskProgress,
@@ -141,7 +143,7 @@ class Emitter:
         payload: Any = fact
         if isinstance(fact, RunEvent):
             if fact.task_id and fact.task_id != self.task_id:
-                fact = _without_flow_prompt(fact)
+                fact = _fact_of_other_task(fact)
             payload = fact.payload
             if isinstance(payload, ActionEnded) and payload.failure is not None:
                 self.failed_action = FailedAction(fact.action_id, payload.failure)
@@ -365,13 +367,34 @@ _READY: frozenset[Any] = frozenset(get_args(Payload)) - {TaskProgress, TaskSubmi
 """Classes of payloads that are recorded unchanged."""
 
 
-def _without_flow_prompt(event: RunEvent) -> RunEvent:
-    """Return an event of another task without its flow prompt, which would count as the agent's own in this task's log."""
-    patch = event.payload
-    if not isinstance(patch, TaskPatched) or FLOW_PROMPT not in patch.flow_state:
+FORWARDED: Final = "forwarded."
+"""Prefix of the types of events of other tasks whose kind would otherwise count as this task's own, such as model calls."""
+
+_OUTPUT = (TaskProgress, TaskMessagesAdded, TaskArtifactUpdated, TaskErrorReported, dict)
+"""Payloads that a handler may pass on as its own: they have no effect but to be a part of the task."""
+
+
+def _fact_of_other_task(event: RunEvent) -> RunEvent:
+    """Return an event of another task, which a handler passes on, as a fact of this one.
+
+    Messages, artifacts, progress and errors become those of this task. Model calls, actions, approvals and all other kinds become
+    events of the application that name the other task, because readers of the log, such as a recovered run, would take them as
+    work of this task.
+    """
+    payload = event.payload
+    if isinstance(payload, TaskPatched):  # its flow prompt would count as the agent's own
+        return replace(event, payload=TaskPatched(payload.metadata, _without_flow_prompt(payload.flow_state)))
+    if isinstance(payload, LlmStep):  # its metadata can name a decision that a recovered run reads
+        return replace(event, payload=replace(payload, step=0), metadata={})
+    if payload is None or isinstance(payload, _OUTPUT):
         return event
-    rest = {key: value for key, value in patch.flow_state.items() if key != FLOW_PROMPT}
-    return replace(event, payload=TaskPatched(patch.metadata, rest))
+    source = {"task_id": event.task_id, "sequence": event.sequence, "action_id": event.action_id}
+    found = source | {"agent_name": event.agent_name, "payload": event.to_dict()["payload"]}
+    return RunEvent(FORWARDED + event.type, found, severity=event.severity, summary=event.summary)
+
+
+def _without_flow_prompt(flow_state: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in flow_state.items() if key != FLOW_PROMPT}
 
 
 @dataclass(slots=True)

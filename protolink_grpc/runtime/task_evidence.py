@@ -68,6 +68,8 @@ class ContextReader:
             return ContextBoundarySnapshot(self._task_id, sequence, compactions=compactions)
         manifest, step = prepared.payload.manifest, prepared.payload.step
         found = ContextBoundarySnapshot(self._task_id, sequence, prepared.sequence or 0, manifest, step, compactions)
+        if manifest.purpose:
+            return replace(found, offered=OfferedTools(), omitted=OmittedItems())
         if self._offered is None:
             return replace(found, gaps=_NO_PROMPT_FACTS)
         return replace(found, offered=self._offered, omitted=self._omitted)

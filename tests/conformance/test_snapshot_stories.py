@@ -23,16 +23,20 @@ from protolink_grpc import (
     MemoryStore,
     Message,
     ProtolinkError,
+    Run,
     RunEvent,
     SafetyConfig,
     SQLiteStore,
     Task,
+    TaskSnapshot,
     TaskState,
+    TaskStatus,
     ThreadSnapshot,
     ThreadStatus,
     current_run,
 )
 from protolink_grpc.models import events as ev
+from protolink_grpc.models.failure import Failure, FailureCategory
 from protolink_grpc.models.ids import new_uuid
 from protolink_grpc.models.lifecycle import INTERRUPTED, TERMINAL
 from protolink_grpc.models.session import (
@@ -49,6 +53,7 @@ from protolink_grpc.reports import SessionExport
 WAIT_S = 20.0
 """Bound of what must happen soon; reached only by a failure."""
 
+LIMITED = Failure("MODEL_RATE_LIMITED", "slow down", FailureCategory.LIMIT, True)
 UPDATED = "thread.updated"
 THREADS = ("default", "side")
 STATUS = {
@@ -206,7 +211,10 @@ def summary_of(thread: ThreadSnapshot) -> dict[str, Any]:
 
 
 class Clerk(Agent):
-    """`hold` works until the story opens it, `ask` asks a question, `pay` needs an approval, `fail` fails."""
+    """`hold` works until the story opens it, `ask` asks a question, `pay` needs an approval, `fail` fails.
+
+    `limited` needs an approval, and meanwhile waits until the story opens it to repeat a model call.
+    """
 
     def __init__(self, name: str, store: MemoryStore | SQLiteStore) -> None:
         safety = SafetyConfig(policy=CapabilityPolicy({"pay": "require_approval"}), approvals=Approvals())
@@ -227,10 +235,24 @@ class Clerk(Agent):
         await run.progress(50)  # where a pause begins
         if word == "ask":
             return task.require_input(Message.agent("which?"))
-        if word == "pay":
-            with suppress(ProtolinkError):
-                await self.call_tool("pay")
+        if word in ("pay", "limited"):
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self._pay())
+                if word == "limited":
+                    await self._repeat_call(run)
         return task.fail("no") if word == "fail" else task.complete("done")
+
+    async def _pay(self) -> None:
+        with suppress(ProtolinkError):
+            await self.call_tool("pay")
+
+    async def _repeat_call(self, run: Run) -> None:
+        call_id = new_uuid()
+        await run.emit(ev.LlmCallStarted(call_id, "p", "m"))
+        await run.emit(ev.LlmCallFailed(call_id, "p", "m", 1, 1, LIMITED, will_retry=True))
+        await asyncio.shield(asyncio.wrap_future(self.open))
+        await run.emit(ev.LlmCallStarted(call_id, "p", "m", 2))
+        await run.emit(ev.LlmCallCompleted(call_id, "p", "m"))
 
 
 class Story:
@@ -353,6 +375,7 @@ class Story:
         evidence = [await snapshots.evidence(each.task_id) for each in fold.submitted.values()]
         documents += map(document_of, (queue, *tasks, *evidence))
         assert violations_of(SessionExport("s", "clerk").records(items), *documents) == []
+        check_phases(items, tasks)
         assert [each.turn.turn_id for each in queue.queued_turns] == [
             each for name in THREADS for each in fold.threads[name].queue
         ]
@@ -361,11 +384,22 @@ class Story:
         }
 
 
+def check_phases(items: list[SessionItem], tasks: list[TaskSnapshot]) -> None:
+    """Check that the last `run.status` of each task that works is its status."""
+    sequences = {each.event.task_id: each.event.sequence for each in items if isinstance(each.event, RunEvent)}
+    statuses = (each for each in SessionExport("s", "clerk").records(items) if each["type"] == "run.status")
+    phases = {each["taskId"]: each["payload"]["phase"] for each in statuses}
+    for task in tasks:
+        if task.state is TaskState.WORKING and task.sequence == sequences[task.task_id]:
+            shown = "running" if task.status is TaskStatus.PREPARING else str(task.status)
+            assert phases[task.task_id] == shown
+
+
 threads = st.sampled_from(THREADS)
 steps = st.one_of(
     st.tuples(
         st.just("submit"),
-        st.sampled_from(["hold", "say", "ask", "pay", "fail"]),
+        st.sampled_from(["hold", "say", "ask", "pay", "limited", "fail"]),
         threads,
         st.sampled_from(["enqueue", "enqueue", "interrupt", "start", "rollback", "merge"]),
     ),
@@ -404,6 +438,11 @@ RETRIED = [
     *[("wait",), ("check",), ("open",), ("wait",), ("check",)],
 ]
 
+LIMITS = [
+    *[("submit", "limited", "default", "enqueue"), ("wait",), ("check",), ("answer", True), ("check",)],
+    *[("pause", 0), ("check",), ("resume", 0), ("check",), ("open",), ("wait",), ("check",)],
+]
+
 
 async def tell(story: list[tuple[Any, ...]], store: MemoryStore | None, path: Path) -> None:
     name = f"clerk-{new_uuid()}"
@@ -431,6 +470,7 @@ async def tell(story: list[tuple[Any, ...]], store: MemoryStore | None, path: Pa
 @example(story=ANSWERED)
 @example(story=ASKED)
 @example(story=RETRIED)
+@example(story=LIMITS)
 @given(story=st.lists(steps, min_size=5, max_size=25))
 def test_a_snapshot_is_the_fold_of_the_stream_up_to_its_position(kind: str, story: list[tuple[Any, ...]]) -> None:
     with tempfile.TemporaryDirectory() as directory:

@@ -61,6 +61,9 @@ async def test_a_long_session_over_grpc_stays_within_the_window(tmp_path: Path) 
         prepared = [event.payload for event in events if isinstance(event.payload, ContextPrepared)]
         compacted = [event.payload for event in events if isinstance(event.payload, ContextCompacted)]
         assert all(each.manifest.total_estimated_tokens <= WINDOW * 7 // 8 for each in prepared)
+        # A summary in between is another prompt, and does not change the tools that the run offers.
+        assert {each.manifest.purpose for each in prepared} == {"", "summary"}
+        assert {each.offered for each in prepared if each.manifest.purpose} == {None}
         assert compacted[0].summary == "summary of this process"
         assert all(each.before_tokens > each.after_tokens for each in compacted)
         # The log has the whole results, and the conversation of the session is not shortened.

@@ -22,6 +22,7 @@ from protolink_grpc import (
     ToolContext,
 )
 from protolink_grpc.models.conversation import LLMMessage
+from protolink_grpc.models.events import ContextPrepared
 
 NIGHTS: dict[str, Any] = {"type": "object", "properties": {"nights": {"type": "integer"}}, "required": ["nights"]}
 
@@ -150,6 +151,22 @@ async def test_a_tool_asks_the_model_without_the_instructions_of_the_agent() -> 
     request = model.requests[0]
     assert (request.max_output_tokens, list(request.tools)) == (10, [])
     assert "xyzzy" not in request.system + "".join(each.content for each in request.messages)
+
+
+async def test_a_question_of_a_tool_does_not_change_what_the_run_offers_to_its_model() -> None:
+    call = {"type": "tool_call", "tool": "capital", "args": {}}
+    async with Agent("guide", url="runtime://guide", llm=ScriptedLLM([call, "Lima.", "It is Lima."])) as agent:
+
+        @agent.tool
+        async def capital(context: ToolContext) -> str:
+            return (await context.sample([LLMMessage(role="user", content="Capital of Peru?")])).text
+
+        client = AgentClient(url=agent.card.url)
+        task = await client.send_task(None, Task.create_infer(prompt="the capital of Peru?"))
+        events = [event async for event in client.subscribe(task.id)]
+    prepared = [event.payload for event in events if isinstance(event.payload, ContextPrepared)]
+    assert [each.manifest.purpose for each in prepared] == ["", "tool_question", ""]
+    assert [each.offered is not None for each in prepared] == [True, False, False]
 
 
 async def test_outside_of_an_agent_nothing_can_be_asked() -> None:

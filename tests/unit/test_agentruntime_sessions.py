@@ -1,6 +1,9 @@
 """The events of a session in the format of the Agent Runtime contract."""
 
+import gc
 import json
+from collections import deque
+from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 from typing import Any
 
 import pytest
@@ -24,10 +27,12 @@ from protolink_grpc.models import (
 )
 from protolink_grpc.models import events as ev
 from protolink_grpc.models import session as ses
+from protolink_grpc.models.action import ContextManifest, OmittedItems
 from protolink_grpc.models.events import RunEvent
 from protolink_grpc.models.failure import Failure, FailureCategory
 from protolink_grpc.models.session import SessionEvent, SessionItem, WhenBusy
 from protolink_grpc.models.task_control import LinkKind, TaskLink
+from protolink_grpc.models.tool import OfferedTools
 from protolink_grpc.reports import RunExport, SessionExport
 from protolink_grpc.runtime.facts import lost_status
 from protolink_grpc.storage.quiet_positions import QuietPosition
@@ -57,7 +62,9 @@ def stream(*facts: Any) -> list[SessionItem]:
             session_id="s",
             agent_name="hotel",
             timestamp=NOON,
-            action_id="a1" if isinstance(payload, ev.ActionRequested | ev.ActionPolicyEvaluated) else "",
+            action_id="a1"
+            if isinstance(payload, ev.ActionRequested | ev.ActionPolicyEvaluated | ev.ActionEnded)
+            else "",
         )
         items.append(SessionItem(position, event))
     return items
@@ -265,6 +272,21 @@ def test_a_rollback_has_the_turns_that_it_removed_and_the_last_one_before() -> N
     assert [each["payload"]["targetTurnId"] for each in records] == ["turn-2"] * 2 + ["turn-1"] * 2
     assert [each["payload"].get("removedTurns") for each in records[1::2]] == [["turn-2", "turn-3"], ["turn-1"]]
     assert [each["payload"]["baseline"] for each in records[1::2]] == [{"turnId": "turn-1"}, {}]
+
+
+def test_a_rollback_removes_turns_that_were_ended_in_the_queue_and_does_not_return_to_one_of_them() -> None:
+    one, two = (
+        [submit(turn, task), created(task), begun(task), ended(task), ses.TurnEnded(turn, COMPLETED)]
+        for turn, task in (("one", "t1"), ("two", "t2"))
+    )
+    removed = [submit("removed", "t3", queued=True), created("t3"), ended("t3", CANCELED)]
+    removed += [ses.TurnEnded("removed", CANCELED)]
+    for facts, target, turns, baseline in (
+        ([*one, *removed], "one", ["one", "removed"], {}),
+        ([*one, *removed, *two], "two", ["two"], {"turnId": "one"}),
+    ):
+        *_, done = exported(stream(ses.SessionCreated(), *facts, ses.ThreadRolledBack("default", target)))
+        assert (done["payload"]["removedTurns"], done["payload"]["baseline"]) == (turns, baseline)
 
 
 def test_a_retry_is_a_turn_of_its_own_in_a_session_and_in_a_task_alone() -> None:
@@ -566,6 +588,93 @@ def test_only_what_began_before_the_start_of_a_view_needs_earlier_events() -> No
         assert older.needs_earlier(needy)
     assert not older.needs_earlier(items)
     assert not older.needs_earlier(stream(ses.ThreadStarted("side"), ses.SessionUpdated("Trip")))
+
+
+# -- Memory ----------------------------------------------------------------------------------------------------------------
+
+
+def turns(count: int) -> list[Any]:
+    """Return the facts of turns with a model call and a denied approval each; every second one waits in the queue."""
+    facts: list[Any] = [ses.SessionCreated("Trip"), ses.ThreadStarted("side")]
+    for number in range(count):
+        turn, task, is_queued = f"turn-{number}", f"t{number}", bool(number % 2)
+        request = ApprovalRequest(BOOK, ASK, request_id=f"q{number}", created_at=NOON)
+        context = RunContext(trace_id=f"{number:032x}")
+        facts += [submit(turn, task, thread=("default", "side")[number % 3 == 0], queued=is_queued), created(task)]
+        facts += [ses.TurnStarted(turn)] if is_queued else []
+        facts += [
+            (task, ev.TaskStatusChanged(TaskState.SUBMITTED, WORKING, attempt=1, cause="submitted", context=context)),
+            (task, ev.ContextPrepared(ContextManifest(), 1, OfferedTools(), OmittedItems())),
+            (task, ev.LlmCallStarted(f"c{number}")),
+            (task, ev.LlmCallCompleted(f"c{number}")),
+            (task, ev.ActionRequested(BOOK)),
+            (task, ev.ActionPolicyEvaluated(ASK)),
+            (task, ev.ApprovalRequired(request)),
+            (task, ev.ApprovalDecided(ApprovalDecision(False, request.request_id, decided_at=NOON))),
+            (task, ev.ActionEnded("tool.call", "book", outcome="denied")),
+            ended(task),
+            ses.TurnEnded(turn, COMPLETED),
+            (task, ev.TaskLinked(TaskLink(LinkKind.EVIDENCE, "https://reviews.example.com", created_at=NOON))),
+        ]
+    return facts
+
+
+def kept_objects(root: object) -> int:
+    """Return the number of objects that an object refers to, directly or through others."""
+    shared = (type, ModuleType, FunctionType, BuiltinFunctionType, MethodType)
+    seen: dict[int, object] = {}
+    waiting = [root]
+    while waiting:
+        found = waiting.pop()
+        if id(found) not in seen and not isinstance(found, shared):
+            seen[id(found)] = found
+            waiting += gc.get_referents(found)
+    return len(seen)
+
+
+def test_what_a_view_keeps_does_not_grow_with_the_number_of_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("protolink_grpc.agentruntime.view.MAX_ENDED", 5)
+    monkeypatch.setattr("protolink_grpc.agentruntime.threads.MAX_HISTORY", 5)
+    items = stream(*turns(200))
+    view = AgentRuntimeView("s", "hotel")
+    kept = []
+    for item in items:
+        deque(view.of_session(item), maxlen=0)
+        if isinstance(item.event, RunEvent) and isinstance(item.event.payload, ev.TaskLinked):
+            kept.append(kept_objects(view))
+    assert max(kept[100:]) <= max(kept[20:40])
+
+
+def test_a_link_of_an_ended_task_has_the_thread_of_the_task() -> None:
+    link = TaskLink(LinkKind.EVIDENCE, "https://reviews.example.com", created_at=NOON)
+    facts = [submit("one", "t1", thread="side"), created("t1"), begun("t1"), ended("t1")]
+    end = ses.TurnEnded("one", COMPLETED)
+    records = exported(
+        stream(ses.SessionCreated(), ses.ThreadStarted("side"), *facts, end, ("t1", ev.TaskLinked(link)))
+    )
+    assert [each["threadId"] for each in records if each["type"] == "task.dependency.updated"] == ["side"]
+
+
+def test_what_a_view_does_not_know_of_an_old_task_is_unknown_and_not_guessed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("protolink_grpc.agentruntime.view.MAX_ENDED", 1)
+    link = ("t0", ev.TaskLinked(TaskLink(LinkKind.EVIDENCE, "https://reviews.example.com", created_at=NOON)))
+    records = exported(stream(*turns(3), link))
+    last = [each for each in records if each["type"] == "task.dependency.updated"][-1]
+    assert ("threadId" in last, last["traceId"]) == (False, "unknown")
+    retry = [submit("again", "t0", after=11), ("t0", ev.TaskRetried(COMPLETED)), begun("t0", 2, "retried")]
+    *_, attempt, _, _ = exported(stream(*turns(3), *retry))
+    found = (attempt["type"], attempt["turnId"], attempt["threadId"], attempt["traceId"])
+    assert found == ("task.attempt.started", "again", "default", "unknown")
+
+
+def test_a_rollback_to_an_old_turn_says_that_it_does_not_name_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("protolink_grpc.agentruntime.threads.MAX_HISTORY", 2)
+    rollbacks = [ses.ThreadRolledBack("default", turn) for turn in ("turn-7", "turn-1")]
+    records = exported(stream(*turns(9), *rollbacks))
+    known, old = (each["payload"] for each in records if each["type"] == "history.rollback.completed")
+    assert (known["removedTurns"], known["baseline"]) == (["turn-7", "turn-8"], {"turnId": "unknown"})
+    assert (old["removedTurns"], old["baseline"]) == (["turn-1"], {"turnId": "unknown"})
+    assert ("isTruncated" in known, old["isTruncated"]) == (False, True)
 
 
 def test_of_many_ended_tasks_a_view_knows_the_last_ones(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -753,6 +753,25 @@ def test_a_prompt_has_its_tools_and_omissions_or_refers_to_the_event_that_has_th
     assert (last["toolInventoryRef"], last["omissions"], last["omittedCount"]) == ("t/7", [], 0)
 
 
+def test_a_summary_in_between_does_not_change_the_tools_of_the_run() -> None:
+    summary = ContextManifest(metadata={"purpose": "summary"})
+    records = exported(
+        submitted(),
+        begun(),
+        ev.ContextPrepared(ContextManifest(), 1, OfferedTools((LOOK, BURN)), OmittedItems()),
+        ev.ContextPrepared(summary, 2),
+        ev.ContextPrepared(ContextManifest(), 2),
+        ev.TaskStatusChanged(WORKING, COMPLETED),
+        whole=True,
+    )
+    assert violations_of(records) == []
+    assert len(of_type(records, "tool.catalog.resolved")) == 1
+    first, between, last = (each["payload"] for each in of_type(records, "context.resolved"))
+    assert first["toolInventoryRef"] == last["toolInventoryRef"] == last["omissionsRef"] == "t/3"
+    assert (between["purpose"], between["omissions"], between["omittedCount"]) == ("summary", [], 0)
+    assert "toolInventoryRef" not in between
+
+
 def test_a_model_call_names_the_requested_the_selected_and_the_responding_model() -> None:
     routed = ev.LlmCallStarted("c1", "p", "large", requested_provider="router", requested_model="auto")
     records = exported(

@@ -11,11 +11,14 @@ TOOLS = OfferedTools((OfferedTool("look", "local"),))
 OMITTED = OmittedItems((OmittedContext("turn", "m1", "context_window", 9),), 1)
 
 
-def read(*prompts: tuple[str, OfferedTools | None, OmittedItems | None]) -> ContextBoundarySnapshot:
+def read(
+    *prompts: tuple[str, OfferedTools | None, OmittedItems | None], summaries: tuple[int, ...] = ()
+) -> ContextBoundarySnapshot:
     """Read a log with these prompts, each of a run, with the tools and the omissions that its event has."""
     reader = ContextReader("t")
     for number, (run_id, offered, omitted) in enumerate(prompts, 1):
-        payload = ContextPrepared(ContextManifest(), number, offered, omitted)
+        manifest = ContextManifest(metadata={"purpose": "summary"} if number in summaries else {})
+        payload = ContextPrepared(manifest, number, offered, omitted)
         reader.add_frames([EventEncoder("t", run_id, "s", "a").frame(payload, number, 1_000_000)])
     return reader.snapshot(len(prompts))
 
@@ -34,3 +37,12 @@ def test_a_log_of_an_earlier_version_leaves_tools_and_omissions_unknown() -> Non
     found = read(("r1", None, None))
     assert (found.step, found.offered, found.omitted) == (1, None, None)
     assert [gap.part for gap in found.gaps] == ["offered", "omitted"]
+
+
+def test_a_summary_offers_no_tools_and_the_next_prompt_has_the_facts_from_before_it() -> None:
+    prompts = (("r1", TOOLS, OMITTED), ("r1", None, None), ("r1", None, None))
+    during, after = read(*prompts[:2], summaries=(2,)), read(*prompts, summaries=(2,))
+    assert (during.step, during.offered, during.omitted, during.gaps) == (2, OfferedTools(), OmittedItems(), ())
+    assert (after.step, after.offered, after.omitted, after.gaps) == (3, TOOLS, OMITTED, ())
+    first = read(("r1", None, None), summaries=(1,))
+    assert (first.offered, first.gaps) == (OfferedTools(), ())

@@ -122,13 +122,16 @@ _KINDS: dict[str, Any] = {
 
 
 def fact_of(item: Any) -> Any:
-    """Return what the log records for an item that a handler yields: the payload of one of ProtoLink's events.
+    """Return what the log records for an item that a handler yields: the payload of one of ProtoLink's events, and its task.
 
     None for a status, which the run records itself. Other items are returned unchanged.
     """
     if isinstance(item, TaskStatusUpdateEvent):
         return None
-    return event_from_task_event(item, None, None).payload if isinstance(item, _TaskEvent) else item
+    if not isinstance(item, _TaskEvent):
+        return item
+    event = event_from_task_event(item, None, None)
+    return RunEvent(payload=event.payload, task_id=event.task_id)
 
 
 class TaskEvents:

@@ -6,7 +6,7 @@ from typing import Any
 
 from protolink_grpc.errors import UnimplementedError
 from protolink_grpc.llms.loop_host import ActionCall, InferenceRequest, InferSettings, Observation
-from protolink_grpc.llms.manifest import ContextMeter, profile_of
+from protolink_grpc.llms.manifest import TOOL_QUESTION, ContextMeter, profile_of
 from protolink_grpc.llms.model_call import ModelCaller, PreparedPrompt
 from protolink_grpc.llms.port import LanguageModel
 from protolink_grpc.models.action import RunAction
@@ -90,7 +90,8 @@ async def _ask(
     for message in messages:
         meter.add(message)
     caller = ModelCaller(model, request, _SamplingHost(action_context), meter=meter)
-    return await caller.answer(1, call_id, PreparedPrompt(caller.prompt(INSTRUCTIONS, messages)))
+    prompt = PreparedPrompt(caller.prompt(INSTRUCTIONS, messages), purpose=TOOL_QUESTION)
+    return await caller.answer(1, call_id, prompt)
 
 
 class _SamplingHost:
