@@ -187,7 +187,7 @@ def check_cursor(after: int, session: Session) -> None:
     Raises:
         SequenceOutOfRangeError: It has not.
     """
-    if after // PLACES > session.position:
+    if not 0 <= after // PLACES <= session.position:
         raise SequenceOutOfRangeError(
             f"session {session.session_id} has no record {after}: its last position is {session.position}",
             after_position=str(after // PLACES),

@@ -148,8 +148,8 @@ class RecordStorage(Storage):
         """Run a read transaction."""
 
     @abstractmethod
-    async def _change(self, work: Callable[[Records], T]) -> T:
-        """Run a write transaction."""
+    async def _change(self, work: Callable[[Records], T], *, erases: bool = False) -> T:
+        """Run a write transaction. With `erases` no copy of deleted content stays in the files of the storage."""
 
     @abstractmethod
     def _change_now(self, work: Callable[[Records], T]) -> T:
@@ -201,7 +201,7 @@ class RecordStorage(Storage):
         key = (self._space, require_id(session_id, "session_id"))
         kept = list(messages)
         turn_rows(kept)  # before the transaction, so that invalid values are the caller's error
-        return await self._change(lambda records: _replace(records, key, expected_version, kept))
+        return await self._change(lambda records: _replace(records, key, expected_version, kept), erases=True)
 
     async def branch_messages(self, source_id: str, session_id: str, leaves_out: Callable[[str], bool]) -> bool:
         source = (self._space, require_id(source_id, "source_id"))
@@ -225,7 +225,7 @@ class RecordStorage(Storage):
 
     async def delete_session(self, session_id: str) -> bool:
         key = (self._space, require_id(session_id, "session_id"))
-        return await self._change(lambda records: _delete(records, key))
+        return await self._change(lambda records: _delete(records, key), erases=True)
 
     # -- Items of tools --------------------------------------------------------------------------------------------------
 
@@ -253,7 +253,7 @@ class RecordStorage(Storage):
             _count_items(records, space, session_id, -1, -_size(existing))
             return True
 
-        return await self._change(delete)
+        return await self._change(delete, erases=True)
 
     async def items(self, session_id: str) -> dict[str, str]:
         where = {"session": self._items_of(session_id)}
@@ -267,7 +267,7 @@ class RecordStorage(Storage):
             records.delete(ITEM_SESSIONS, space, session_id)
             return records.delete(ITEMS, session)
 
-        return await self._change(delete)
+        return await self._change(delete, erases=True)
 
     async def item_sessions(self, session_id: str | None = None) -> dict[str, int]:
         where = self._sessions_of(session_id)

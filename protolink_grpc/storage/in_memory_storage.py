@@ -33,7 +33,7 @@ class InMemoryStorage(RecordStorage):
     async def _view(self, query: Callable[[Records], T]) -> T:
         return self._records.view(query)
 
-    async def _change(self, work: Callable[[Records], T]) -> T:
+    async def _change(self, work: Callable[[Records], T], *, erases: bool = False) -> T:
         return self._records.change(work)
 
     def _change_now(self, work: Callable[[Records], T]) -> T:

@@ -510,6 +510,28 @@ async def test_a_deleted_session_is_gone_with_its_tasks_its_threads_and_what_its
     assert (await chat.sessions.get("s")).session.turn_count == 1
 
 
+async def test_nothing_of_a_deleted_session_stays_in_the_files(tmp_path: Path) -> None:
+    chat = Chat(SQLiteStore(tmp_path / "tasks.db"), storage=SQLiteStorage(tmp_path / "state.db"))
+    word, padding = "Xanthippe", " and more" * 400
+
+    def count() -> int:
+        return sum(each.read_bytes().count(word.encode()) for each in tmp_path.iterdir())
+
+    async with chat.agent:
+        await chat.sessions.create("s", title=word, metadata={"text": word + padding})
+        await chat.sessions.start_thread("s", "side", title=word)
+        await chat.end(await chat.submit("one " + word))
+        await chat.sessions.roll_back("s", "one " + word, reason=word)
+        await chat.submit(f"wait for {word}")
+        await chat.submit(f"and {word}")
+        await chat.submit(f"also {word}", when_busy="merge")
+        await chat.sessions.replace_input("s", f"and {word}", f"better {word}")
+        await chat.sessions.update("s", title="other", metadata={})
+        assert count()
+        await chat.sessions.delete("s")
+        assert not count()
+
+
 async def test_the_state_of_a_session_is_deleted_also_if_the_agent_has_no_port(store: Callable[[], TaskStore]) -> None:
     chat = Chat(store())
     chat.sessions = AgentClient(url=await chat.agent.local_url(), timeout=WAIT_S).sessions

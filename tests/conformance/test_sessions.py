@@ -551,7 +551,8 @@ async def test_without_a_stop_the_contracts_events_go_on_with_the_session(link: 
 
 async def test_the_contracts_events_after_a_sequence_that_does_not_exist_are_refused(link: Link) -> None:
     await link.sessions.create("s")
-    with pytest.raises(SequenceOutOfRangeError):
-        await runtime_events(link, after=1 << 20)
+    for after in (1 << 20, -1):
+        with pytest.raises(SequenceOutOfRangeError):
+            await runtime_events(link, after=after)
     with pytest.raises(SessionNotFoundError):
         await anext(link.sessions.runtime_events("other", stop_at_end=True))

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, aclosing
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import quote
 
 import httpx
 import pytest
@@ -110,6 +111,18 @@ async def test_each_turn_has_one_beginning_and_one_end_around_its_task(stream: S
     assert len({each["runtimeId"] for each in records}) == 1
     of_task = {each["turnId"]: each["taskId"] for each in records if "taskId" in each}
     assert of_task["two"] == of_task["three"] != of_task["one"]
+
+
+@pytest.mark.parametrize("session_id", ["a/b", "../s", "a/events", "50 % off?#", "é"])
+async def test_every_id_of_a_session_can_be_in_the_path(stream: Stream, session_id: str) -> None:
+    await stream.sessions.create(session_id)
+    path = f"/runtime/v1/sessions/{quote(session_id, safe='')}/events"
+    async with asyncio.timeout(WAIT_S), stream.http.stream("GET", path) as response:
+        assert response.status_code == 200
+        async for line in response.aiter_lines():
+            if line.startswith("data: "):
+                assert json.loads(line.removeprefix("data: "))["sessionId"] == session_id
+                break
 
 
 async def test_a_stream_without_new_events_is_open_and_shows_the_next_turn(stream: Stream) -> None:

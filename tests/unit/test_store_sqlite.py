@@ -84,6 +84,11 @@ def rows(path: Path, sql: str) -> list[tuple[Any, ...]]:
         db.close()
 
 
+def on_disk(path: Path) -> bytes:
+    """The content of all files of a store."""
+    return b"".join(each.read_bytes() for each in path.parent.glob(f"{path.name}*"))
+
+
 @asynccontextmanager
 async def opened(path: Path) -> AsyncIterator[SQLiteStore]:
     store = SQLiteStore(path)
@@ -696,10 +701,36 @@ async def test_deleted_events_are_removed_from_the_file(path: Path) -> None:
     hook = PushRow("agent", "ada", "another", "hook", secret, 0, 1_000)
     await store.change(lambda records: put_webhook(records, hook))
     await store.delete(["task"], records=lambda records: records.delete(WEBHOOKS, "agent") and None)
+    assert b"must not be found" not in on_disk(path)
+    assert b"kept" in on_disk(path)
     await store.close()
-    assert b"must not be found" not in path.read_bytes()
-    assert b"kept" in path.read_bytes()
     assert not path.with_name("tasks.db-wal").exists()
+
+
+async def test_deleted_events_leave_the_write_ahead_log_when_no_other_process_reads_it_any_more(
+    path: Path, store: SQLiteStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(engine, "ERASE_WAIT_MS", 0)
+    await store.append(addition("task", b"the word", state=TaskState.COMPLETED))
+    with closing(sqlite3.connect(path, isolation_level=None)) as reader:
+        reader.execute("BEGIN")
+        reader.execute("SELECT * FROM tasks").fetchall()
+        assert (await store.delete(["task"])).tasks == 1
+        await store.append(addition("another", b"kept"))
+        assert b"the word" in on_disk(path)
+    await store.append(addition("third", b"kept"))
+    assert b"the word" not in on_disk(path)
+
+
+async def test_a_deletion_also_removes_what_was_replaced_before_it(path: Path, store: SQLiteStore) -> None:
+    await store.append(addition("task", state=TaskState.COMPLETED))
+    await store.delete(["task"])
+    await store.append(addition("other", state=TaskState.COMPLETED))
+    for url in (b"the word " * 5_000, b"short"):
+        hook = PushRow("agent", "ada", "other", "hook", url, 0, 1_000)
+        await store.change(lambda records, hook=hook: put_webhook(records, hook))
+        await store._engine.write(lambda _: None, erases=True)
+    assert b"the word" not in on_disk(path)
 
 
 async def test_a_deletion_that_is_refused_does_not_fail_the_others_in_its_group(store: SQLiteStore) -> None:

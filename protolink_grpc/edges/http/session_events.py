@@ -17,7 +17,9 @@ from protolink_grpc.reports import SessionExport
 from protolink_grpc.reports.export import check_cursor, convert_session, last_position
 from protolink_grpc.runtime.service import TaskService
 
-PATH = "/runtime/v1/sessions/{session_id}/events"
+PATH = "/runtime/v1/sessions/{session_id:path}/events"
+"""An id may have slashes."""
+
 METHOD = "/plgrpc.v1.SessionService/SubscribeSession"
 """The method for access rules: the RPC that has the same events."""
 

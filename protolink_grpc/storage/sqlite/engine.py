@@ -30,6 +30,9 @@ log = get_logger(__name__)
 GROUP = 512
 """Maximum number of writes per commit, which limits how long the first of a group waits."""
 
+ERASE_WAIT_MS = 1000
+"""How long a deletion waits for readers of an older state, before deleted content stays in the write-ahead log for now."""
+
 READERS = 2
 """Number of reader threads: more than one, so that a long list does not delay a stream."""
 
@@ -45,6 +48,7 @@ class Job:
         committed: Called on the loop after the commit of a successful write and before its result, even if the caller was canceled.
         probe: Read the version of the file outside of a transaction instead of running `work`.
         may_cancel: Whether the write is skipped if its caller is canceled before it starts.
+        erases: The write deletes content, which must not stay in the write-ahead log either.
     """
 
     work: Callable[[sqlite3.Connection], Any] | None
@@ -53,6 +57,7 @@ class Job:
     committed: Callable[[Any], None] | None = None
     probe: bool = False
     may_cancel: bool = False
+    erases: bool = False
     outcome: Any = None
 
     def run(self, db: sqlite3.Connection) -> None:
@@ -107,6 +112,8 @@ class Engine:
         self._thread: threading.Thread | None = None
         self._pool: ThreadPoolExecutor | None = None
         self._readers: deque[sqlite3.Connection] = deque()
+        self._must_truncate = False
+        """The write-ahead log has deleted content."""
 
     @property
     def is_open(self) -> bool:
@@ -170,6 +177,7 @@ class Engine:
         committed: Callable[[Any], None] | None = None,
         *,
         may_cancel: bool = False,
+        erases: bool = False,
     ) -> T:
         """Run `work` in a transaction, which is on disk when this returns. See `Job` for the arguments.
 
@@ -177,7 +185,7 @@ class Engine:
             StoreError: Nothing was written; the subclass shows the reason. Or the error that `work` raised.
         """
         loop = asyncio.get_running_loop()
-        job = Job(work, loop.create_future(), loop, committed, False, may_cancel)
+        job = Job(work, loop.create_future(), loop, committed, False, may_cancel, erases)
         while not self._submit(job):
             await self._reopen()
         outcome: T = await job.future  # type: ignore[misc]  # a job with a loop has a future of that loop
@@ -278,6 +286,27 @@ class Engine:
                 return
             for job in jobs:
                 job.outcome = self._reason(error)
+            return
+        if self._must_truncate or any(job.erases for job in jobs):
+            self._truncate_log(db)
+
+    def _truncate_log(self, db: sqlite3.Connection) -> None:
+        """Merge the write-ahead log into the file and truncate it.
+
+        While another process reads an older state, that is not possible. Then the next commit tries it again, without a wait.
+        """
+        wait_ms = 0 if self._must_truncate else ERASE_WAIT_MS
+        try:
+            (before_ms,) = db.execute("PRAGMA busy_timeout").fetchone()
+            db.execute(f"PRAGMA busy_timeout = {wait_ms}")
+            try:
+                is_busy, *_ = db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+            finally:
+                db.execute(f"PRAGMA busy_timeout = {before_ms}")
+        except sqlite3.Error as error:  # for example a full disk: the commit is complete
+            log.warning("deleted content is still in the write-ahead log of %s: %s", self.path, error)
+            is_busy = 1
+        self._must_truncate = bool(is_busy)
 
     def _reason(self, error: Exception) -> ProtolinkError:
         if isinstance(error, ProtolinkError):

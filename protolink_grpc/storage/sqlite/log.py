@@ -235,7 +235,6 @@ def delete(
     heads = [head_of(row) for row in db.execute(HEADS, (to_json(list(task_ids)),))]
     for head in heads:
         require_ended(head)
-    db.execute("PRAGMA secure_delete = ON")  # deleted data is overwritten, not only unlinked
     db.execute("SAVEPOINT deletion")  # `work` may refuse after its first change
     outcome: Deleted | ProtolinkError = Deleted(len(heads), sum(head.sequence for head in heads))
     try:
@@ -247,8 +246,6 @@ def delete(
     except ProtolinkError as refusal:
         db.execute("ROLLBACK TO deletion")
         outcome = refusal
-    finally:
-        db.execute("PRAGMA secure_delete = OFF")
     db.execute("RELEASE deletion")
     return outcome
 

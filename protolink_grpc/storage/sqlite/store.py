@@ -35,6 +35,7 @@ from protolink_grpc.storage.records import Kind, Records
 from protolink_grpc.storage.sqlite import log as tables
 from protolink_grpc.storage.sqlite import records as record_tables
 from protolink_grpc.storage.sqlite.engine import Engine
+from protolink_grpc.storage.sqlite.file import Pragmas
 from protolink_grpc.storage.sqlite.liveness import is_dead, process_identity
 from protolink_grpc.storage.sqlite.records import SQLiteRecords
 from protolink_grpc.storage.sqlite.tails import Tails
@@ -69,7 +70,8 @@ class SQLiteStore:
         self.runtime_id = ""
         self.listeners: list[ForeignListener] = []
         self._request_ttl_micros = int(max(request_ttl_s, 86_400) * 1_000_000)
-        self._engine = Engine(self.path, tables.SCHEMA, name="plgrpc-store")
+        # Not only for deletions: a later deletion does not overwrite what an update has unlinked before.
+        self._engine = Engine(self.path, tables.SCHEMA, name="plgrpc-store", pragmas=Pragmas(secure_delete=True))
         self.commits = self._engine.commits
         self._loop: asyncio.AbstractEventLoop | None = None
         self._waiters = Waiters()
@@ -156,7 +158,9 @@ class SQLiteStore:
     async def delete(self, task_ids: Sequence[str], *, records: Callable[[Records], None] | None = None) -> Deleted:
         changed: set[tuple[str, Any]] = set()
         return await self._engine.write(
-            lambda db: tables.delete(db, task_ids, records, changed), partial(self._forget, task_ids, changed)
+            lambda db: tables.delete(db, task_ids, records, changed),
+            partial(self._forget, task_ids, changed),
+            erases=True,
         )
 
     def _forget(self, task_ids: Sequence[str], changed: set[tuple[str, Any]], _: Deleted) -> None:
