@@ -63,7 +63,7 @@ class Hostile:
         self.http = httpx.Client(base_url=self.url, timeout=PATIENCE_S, trust_env=False)
 
     def complaints(self) -> list[str]:
-        """What it has logged as its own mistake since the last call, whoever logged it."""
+        """The errors of its own that it has logged since the last call, from any logger."""
         self._pipe.send("complaints")
         assert self._pipe.poll(PATIENCE_S), "the agent's process does not answer"
         found: list[str] = self._pipe.recv()
@@ -83,7 +83,7 @@ class Hostile:
         return str(task["id"])
 
     def comes_to_rest(self, *, websockets: int = 0) -> None:
-        """Nothing that somebody began is left: no run, no stream, no WebSocket but the caller's own."""
+        """Nothing that a caller began is left: no run, no stream, no WebSocket except the caller's own."""
         deadline = time.monotonic() + PATIENCE_S
         wanted = {
             "plgrpc_active_tasks": 0,
@@ -115,7 +115,7 @@ class Hostile:
 
 @contextmanager
 def hostile_world() -> Iterator[Hostile]:
-    """The agent at work. Its webhooks reach nobody, and no name is looked up."""
+    """The running agent. Its webhooks are not sent, and no name is resolved."""
     context = multiprocessing.get_context("spawn")  # a fork would copy the threads' locks
     pipe, theirs = context.Pipe()
     process = context.Process(target=_serve, args=(theirs,), daemon=True)

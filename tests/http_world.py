@@ -95,7 +95,7 @@ class World:
         return Response(b"done")
 
     async def _stubborn(self, request: Request) -> Response:
-        """Answers, whoever may have left."""
+        """Answers, also after the client has disconnected."""
         self.held.set()
         while not self.go.is_set():
             try:

@@ -201,7 +201,7 @@ class TaskControl:
     async def report_progress(
         self, task_id: str, principal: str, report: TaskProgress, request_id: str = ""
     ) -> TaskSnapshot:
-        """Add a progress report to a task that has not ended, whoever works on it.
+        """Add a progress report to a task that has not ended, in the agent or outside of it.
 
         The report begins work outside of the agent that waited for other tasks when it was started.
 

@@ -532,7 +532,7 @@ async def test_several_processes_lose_and_split_no_turn(tmp_path: Path, launch: 
                     messages = [LLMMessage("user", f"{turn}.{at}") for at in range(3)]
                     assert await storage.append_messages("s", turn, messages)
                     known = await storage.load_messages("s")
-                    # What changes nothing may still meet somebody else's turn, and must not take it away.
+                    # A write without a change may meet a turn of another writer, and must not remove it.
                     await storage.replace_messages("s", known.version, known.messages)
             print("done", flush=True)
 

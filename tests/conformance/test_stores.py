@@ -893,7 +893,7 @@ async def test_heads_are_read_together(opened: TaskStore) -> None:
 
 
 def pushed(config_id: str = "hook", task_id: str = "task", **known: object) -> PushRow:
-    """A push config that nobody works on, of an agent's task, at its beginning."""
+    """A push config without a worker, of an agent's task, at its beginning."""
     return replace(PushRow("agent", "ada", task_id, config_id, b"body of " + config_id.encode(), 0, 1_000), **known)
 
 

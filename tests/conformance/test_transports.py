@@ -912,7 +912,7 @@ async def test_an_agent_that_is_not_there_is_an_error_that_names_its_url(link: L
     url = urls.get(link.way, "runtime://nobody")
     with pytest.raises(ProtolinkError) as caught:
         await AgentClient(outage_s=0).send_task(url, Task.create("x"))
-    # In process there is nobody to wait for; on a network somebody may come up again.
+    # In process nothing can start later; on a network the agent may start again.
     assert type(caught.value) is (UnavailableError if link.way in urls else AgentNotFoundError)
     assert caught.value.metadata["url"].startswith(url)
 

@@ -70,7 +70,7 @@ class Wire:
             down.cancel()
             await asyncio.wait((up, down))
         except OSError:
-            pass  # nobody listens behind the wire
+            pass  # no server listens behind the wire
         finally:
             for end in ends:
                 end.transport.abort()

@@ -99,7 +99,7 @@ class Errands(AgentExecutor):
 
 
 class _Guard:
-    """Lets nobody in without the header, the card excepted; ASGI middleware."""
+    """ASGI middleware that refuses requests without the header, except for the card."""
 
     def __init__(self, app: Any, token: str, seen: list[dict[str, str]]) -> None:
         self._app = app
@@ -192,7 +192,7 @@ async def a2a_server(
 
     Args:
         bindings: In the order of its preference.
-        token: Asked of everybody over HTTP.
+        token: Required from each caller over HTTP.
         place: The URL that its card names instead of its own, over HTTP.
         port: Where it listens; 0 means anywhere.
         push: It takes webhooks, and posts to none of them.

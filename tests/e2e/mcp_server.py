@@ -140,7 +140,7 @@ def logo() -> bytes:
 
 @app.prompt()
 def greet(who: str) -> str:
-    """Greet somebody."""
+    """Greet a person."""
     return f"Say hello to {who}."
 
 

@@ -195,7 +195,7 @@ async def test_a_handler_that_ignores_its_cancellation_does_not_hold_the_cancele
         task = await client.submit_task(None, Task.create("ignore"))
         token = await agent.begun.get()
         answer = await client.cancel_task(None, task.id, reason="stop it")
-        # It still works, and everybody can see that it was asked to stop.
+        # It still works, and every reader can see the request to stop.
         assert answer.state is TaskState.WORKING
         assert token.is_cancelled
         assert (await types(client, task.id))[-1] == "task.cancel_requested"

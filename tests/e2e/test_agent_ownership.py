@@ -214,7 +214,7 @@ async def test_a_request_id_of_someone_else_reveals_nothing(world: World) -> Non
 
 
 class Confidant(Agent):
-    """Answers with all that it remembers of the session, and has somebody else remember it, too."""
+    """Answers with all that it remembers of the session, and lets a peer remember it, too."""
 
     confidant = ""
 
@@ -296,7 +296,7 @@ async def test_what_is_remembered_of_a_session_id_is_described_and_reset_for_eac
 
 @pytest.mark.parametrize("url", ["grpc://127.0.0.1:0", "runtime://friend"])
 async def test_owners_with_one_session_id_do_not_meet_in_what_an_agent_delegates(store: TaskStore, url: str) -> None:
-    # To the friend both are the listener, which is nobody in particular: it owns what it delegates.
+    # For the friend both are the listener, an anonymous caller that owns its delegated tasks.
     async with (
         confidant("friend", url) as friend,
         confidant("listener", store=store, http=HttpOptions(), authenticator=by_name) as listener,
@@ -331,4 +331,4 @@ async def test_nobodys_session_keeps_its_name_where_nobody_has_one() -> None:
         (child,) = (await AgentClient(url=friend.card.url).list_tasks()).tasks
         assert child.session_id == "trip"
         own = await listener.run_task(Task.create("two", session_id="trip"))
-        assert own.get_last_part_content() == "two two"  # what this process asks for is not anybody's
+        assert own.get_last_part_content() == "two two"  # tasks of this process belong to no anonymous caller

@@ -130,7 +130,7 @@ async def test_a_rotated_key_is_found_and_a_withdrawn_one_forgotten(provider: Pr
     old, new = token("one"), token("two")
     assert await name(auth, old) == "ann"
     provider.answer = (200, key_set("two"))
-    assert await name(auth, old) == "ann", "nobody has looked yet"
+    assert await name(auth, old) == "ann", "the key set has not been fetched again yet"
     assert await name(auth, new) == "ann"
     assert await name(auth, old) is None, "also where it had been verified before"
 
@@ -164,7 +164,7 @@ async def test_many_callers_at_once_wait_for_one_look(provider: Provider) -> Non
     provider.held = threading.Event()
     auth = BearerTokenAuth(jwks_url=provider.url)
     waiting = [asyncio.ensure_future(name(auth, token("one", jti=str(number)))) for number in range(20)]
-    # The loop goes on while the answer is held: if it did not, nobody would let it go.
+    # The loop runs while the answer is held; otherwise nothing would release the answer.
     await asyncio.wait(waiting, timeout=0.01)
     provider.held.set()
     assert await asyncio.gather(*waiting) == ["ann"] * 20

@@ -60,7 +60,7 @@ FLAGS = (
     "--disable-dev-shm-usage",
     "--no-first-run",
     "--no-proxy-server",
-    # It is to talk to nobody but us.
+    # It must connect to no other host.
     "--disable-quic",
     "--disable-background-networking",
     "--disable-component-update",

@@ -153,7 +153,7 @@ async def test_a_send_that_is_cut_after_it_was_delivered_is_repeated_and_runs_on
     sending = asyncio.create_task(AgentClient(url=between.url).send_task(None, task))
     await worker.holding.wait()
     between.cut()
-    # Whoever repeats the request comes over a new connection; only then may the run end.
+    # The repeated request comes over a new connection; only then may the run end.
     async with asyncio.timeout(WAIT_S):
         while between.connections < 2:
             await asyncio.wait([sending], timeout=0.01)

@@ -210,7 +210,7 @@ async def test_a_child_knows_whose_child_it_is(registry: Registry) -> None:
 
 
 def clerk(registry: Any, written: list[str]) -> Agent:
-    """Writes where nobody forbids it, and has a tool that tries to allow itself more."""
+    """Writes if no policy forbids it, and has a tool that tries to get more permissions."""
     agent = thinking("clerk", registry, policy=CapabilityPolicy({"records.write": "allow"}))
 
     @agent.tool(capabilities=["records.write"])

@@ -725,7 +725,7 @@ async def world() -> AsyncIterator[World]:
 
 @pytest.fixture
 async def coordinator(world: World) -> AsyncIterator[Coordinator]:
-    """A coordinator among its peers, and somebody who approves whatever it asks."""
+    """A coordinator among its peers, and an approver that approves every request."""
     async with world.coordinator() as agent:
         approving = asyncio.create_task(approve_everything(AgentClient(url=agent.card.url)))
         yield agent

@@ -44,7 +44,7 @@ service OrderService {
 
 @pytest.fixture
 def order(tmp_path: Path) -> Path:
-    """Somebody's own proto, in a folder of its package."""
+    """A user's own proto, in a folder of its package."""
     path = tmp_path / "protos/acme/v1/order.proto"
     path.parent.mkdir(parents=True)
     path.write_text(ORDER)

@@ -365,7 +365,7 @@ async def test_a_request_over_the_limit_is_refused_with_the_limit(stub: Stub) ->
 
 
 class BrokenStore(MemoryStore):
-    """Fails as no store should: with what nobody expected."""
+    """Fails with an unexpected exception."""
 
     async def head(self, task_id: str) -> Any:
         raise KeyError("the password is hunter2")

@@ -354,7 +354,7 @@ async def test_a_refused_request_with_a_large_body_does_not_spoil_the_connection
 
 @asynccontextmanager
 async def closed_on_sundays(call: Call) -> AsyncIterator[None]:
-    """An interceptor of the user's: it reads what the caller has sent, and lets nobody in on one day."""
+    """An interceptor of the user: it reads the caller's metadata, and refuses all calls on one day."""
     if call.metadata.get("x-day") == "sunday":
         raise PermissionDeniedError(f"{call.method} is closed for {call.principal}")
     yield

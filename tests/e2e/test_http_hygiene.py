@@ -447,7 +447,7 @@ async def test_certificates_that_are_none_are_named(tmp_path: Path, issue: Calla
 
 
 async def _nothing(scope: Any, receive: Any, send: Any) -> None:
-    raise AssertionError("nobody asks")
+    raise AssertionError("this route is not called")
 
 
 def test_an_accepted_connection_is_known_as_tcp_so_that_answers_are_not_held_back() -> None:

@@ -687,7 +687,7 @@ async def test_two_hundred_calls_run_side_by_side_on_one_model_and_get_their_own
     async def echoed(asked: Asked) -> Answer:
         if len(server.asked) == 200:
             everybody.set()
-        # Nobody is answered before all have asked: calls that waited for each other would never end.
+        # No call is answered before all have arrived: calls that wait for each other would never end.
         await everybody.wait()
         return openai_text("you said ", asked.body["messages"][0]["content"])
 

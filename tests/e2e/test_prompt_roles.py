@@ -170,7 +170,7 @@ async def write_and_publish(agent: Handled, task: Task) -> Task | None:
 
 
 async def write_the_same(agent: Handled, task: Task) -> Task | None:
-    """Nobody can tell a copy of the caller's text from that text."""
+    """A copy of the caller's text cannot be distinguished from that text."""
     task.flow_state["prompt"] = str(task.flow_state["prompt"])
     return await agent.execute_task(task)
 

@@ -115,7 +115,7 @@ async def test_an_agent_of_ours_that_delegates_to_itself_over_that_wire_is_refus
         return await self.call_agent(f"ws{self.http_url.removeprefix('http')}", Task.create("once more"))
 
     async with Handled("desk", again, http="127.0.0.1:0") as agent, asyncio.timeout(PATIENCE_S):
-        # Somebody else has handled it first: without that, the chain would be too short to be misread.
+        # Another agent has handled it first: otherwise the chain would be too short to be misread.
         context = RunContext(agent_chain=["front"], parent_run_id="above")
         done = await AgentClient(url=agent.card.url).send_task(None, Task.create("go", context=context))
     assert done.state is TaskState.FAILED

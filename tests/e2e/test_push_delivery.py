@@ -267,7 +267,7 @@ async def test_an_endless_answer_is_not_read_to_its_end() -> None:
         assert receiver.connections == 2  # the first one is of no more use
 
 
-# -- whom nobody can make us call ----------------------------------------------------------------------------------------
+# -- forbidden receivers -------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("code", [301, 302, 303, 307, 308])

@@ -418,7 +418,7 @@ async def test_after_a_restart_from_a_file_everybody_is_still_there(tmp_path: Pa
         # The watch goes on where it was: what it knows already is not told again.
         await RegistryClient(url).register(card("new", 2), lease_ttl_s=LEASE_S)
         assert await watcher.heard() == (UP, "new")
-        # The old lease is still good, and the one that nobody renews is not: the clock runs after the restart, too.
+        # The old lease is still valid, and the one without renewals is not: the clock also runs after the restart.
         assert await watcher.heard() == (EXPIRED, "new")
         assert [found.name for found in await RegistryClient(url).discover()] == ["kept", "steady"]
     await registry.aclose()
@@ -431,7 +431,7 @@ async def test_an_agent_that_starts_before_its_registry_registers_when_it_comes(
     monkeypatch.setattr("protolink_grpc.agent.registry.REGISTRY_OUTAGE_S", 0.05)
     registry = Registry()
     await registry.serve()
-    await registry.aclose()  # its port is known now, and nobody listens there
+    await registry.aclose()  # its port is known now, and no server listens there
     async with agent("early", registry.url) as early:
         assert early.is_running
         with pytest.raises(UnavailableError):
@@ -518,7 +518,7 @@ async def test_heartbeats_report_the_runs_and_those_that_wait_and_are_no_change(
             found = await registry.client.get("slow")
             if (found.running, found.queued) == (1, 2):
                 break
-            await asyncio.sleep(0.05)  # heartbeats are no event of anybody's
+            await asyncio.sleep(0.05)  # no event follows a heartbeat
         assert (found.state, found.revision) == (InstanceState.UP, revision)
         worker.may_end.set()
         await asyncio.gather(*runs)

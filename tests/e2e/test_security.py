@@ -95,7 +95,7 @@ class Authority:
 
 @dataclass(frozen=True)
 class Certificates:
-    """`server` is 127.0.0.1 and localhost; `elsewhere` another host; `stranger` is signed by an authority nobody trusts."""
+    """`server` is 127.0.0.1 and localhost; `elsewhere` another host; `stranger` is signed by an untrusted authority."""
 
     server: TLSConfig
     elsewhere: TLSConfig
@@ -230,7 +230,7 @@ async def test_a_client_without_its_files_says_which(certificates: Certificates)
 
 
 async def test_demanding_client_certificates_in_the_clear_is_refused(certificates: Certificates) -> None:
-    """Whoever asks for it would otherwise serve everybody without a word."""
+    """Otherwise a server with this setting would silently accept every caller."""
     demanding = replace(certificates.server, require_client_cert=True)
     worker = worker_at("grpc://127.0.0.1:0", server=ServerOptions(tls=demanding))
     with pytest.raises(InvalidArgumentError, match="grpcs://"):
@@ -300,7 +300,7 @@ async def test_to_anybody_else_a_task_does_not_exist(mutual: Worker, certificate
     ):
         with pytest.raises(TaskNotFoundError) as caught:
             await attempt
-        # Word for word what is said about a task that nobody has.
+        # The same text as for a task that does not exist.
         assert str(caught.value) == f"task {asked.id} not found"
         assert caught.value.metadata == {"task_id": asked.id}
     assert (await bob.list_tasks(include_total=True)).total_size == 0

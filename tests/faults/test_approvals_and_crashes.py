@@ -53,7 +53,7 @@ AGENT = """
 
 Launch = Callable[..., Awaitable[Any]]
 OWNER = "anonymous"
-"""Who calls where nobody authenticates."""
+"""The principal of callers without authentication."""
 
 
 @pytest.fixture

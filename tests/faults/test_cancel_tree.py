@@ -320,7 +320,7 @@ async def test_a_cancel_never_waits_behind_the_work(grow: Grow) -> None:
         assert (await top.client.get_task(running.id)).state is TaskState.WORKING
         assert (await top.client.cancel_task(None, running.id)).state is TaskState.CANCELED
         await leaf.said("stopped in_loop")
-    # The others have never begun, and nobody below has heard of them.
+    # The others have never begun, and no agent below has received them.
     assert (await leaf.latest()).state is (await middle.latest()).state is TaskState.CANCELED
     assert (await leaf.count(), await middle.count()) == (1, 1)
 

@@ -106,7 +106,7 @@ class Host:
         """Its log, as soon as that says so often that the loop is blocked."""
         async with asyncio.timeout(PATIENCE_S):
             while (text := (self.folder / "log").read_text()).count("the event loop is blocked") < times:
-                await asyncio.sleep(0.02)  # a file tells nobody that it has grown
+                await asyncio.sleep(0.02)  # no event tells that a file has grown
         return text
 
     def ran(self) -> Counter[str]:
@@ -277,7 +277,7 @@ async def test_a_loop_that_runs_is_not_called_blocked_and_its_watchdog_leaves_wi
     first, second = loop_watchdog.watch(0.05), loop_watchdog.watch(0.05)
     assert first is second
     for _ in range(20):
-        await asyncio.sleep(0.01)  # the time in which it would say so
+        await asyncio.sleep(0.01)  # the time after which it would log a blocked loop
     assert "blocked" not in caplog.text
     first.leave()
     assert first._thread.is_alive()

@@ -20,7 +20,7 @@ MIB = 1 << 20
 
 @asynccontextmanager
 async def hurried(**options: Any) -> AsyncIterator[World]:
-    """A world in which nobody has much time, and that must serve as before when the test is over."""
+    """A server with short timeouts, which must serve as before when the test is over."""
     times = {"header_timeout_s": 0.2, "body_timeout_s": 0.2, "idle_timeout_s": 0.3, "write_timeout_s": 0.3}
     async with running(**(times | options)) as world:
         yield world
@@ -322,7 +322,7 @@ def version_of(way: str) -> dict[str, str]:
 
 
 async def without_requests(agent: Patient) -> None:
-    """Return when it answers nobody any more."""
+    """Return when no request is being answered any more."""
     async with asyncio.timeout(PATIENCE_S):
         while agent.requests:
             await asyncio.sleep(0.01)

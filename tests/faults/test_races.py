@@ -199,7 +199,7 @@ async def test_a_stop_in_the_instant_of_a_submission_answers_its_caller() -> Non
 
 
 class Overtaken(SQLiteStore):
-    """Lets somebody else act between a look at a task and the append that follows from it."""
+    """Lets another writer act between a read of a task and the append that follows from it."""
 
     rival: Callable[[], Awaitable[None]] | None = None
 

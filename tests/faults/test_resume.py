@@ -145,7 +145,7 @@ def check_model(seen: Seen) -> None:
 def check_end(seen: Seen, whole: Seen) -> None:
     task, usage, expected = seen["task"], seen["task"]["metadata"], whole["task"]["metadata"]["budget_usage"]
     if task["state"] == "failed":
-        # Somebody was asked, saw that it had happened, and wanted nothing repeated.
+        # The approver was asked, saw that it had happened, and denied the repetition.
         assert "its outcome is unknown" in task["metadata"]["error"]
         assert task["messages"][-1]["parts"][-1]["content"]["code"] == "UNCERTAIN_EXECUTION"
         uncertain = next(line.split()[1] for line in seen["asked"] if line.startswith("uncertain"))

@@ -82,7 +82,7 @@ class Writer:
         before = self.memory().rss
         task = await self.begin()
         silent = self.stub.SubscribeTask(pb.SubscribeTaskRequest(task_id=task.id))
-        # Headers come with the first events: the server has begun to send, and nobody reads.
+        # Headers come with the first events: the server has begun to send, and the client does not read.
         await silent.initial_metadata()
         quiet_until = asyncio.get_running_loop().time() + SILENCE_S
         watched_s = await self.end(task)

@@ -16,7 +16,7 @@ async def full() -> AsyncIterator[World]:
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def bare() -> AsyncIterator[World]:
-    """An agent for everybody, without streams, notifications and an extended card."""
+    """An agent without authentication, streams, notifications and an extended card."""
     async with running(KINDS["bare"][0]) as found:
         yield found
 

@@ -105,7 +105,7 @@ def card(**fields: Any) -> AgentCard:
 
 
 def extended(principal: Principal) -> AgentCard | None:
-    """A card for everybody but those whose names say that there is none."""
+    """An extended card for each caller, except for callers with certain names."""
     if principal.name.startswith("stranger"):
         return None
     return replace(card(), description=f"knows {principal.name}")

@@ -198,7 +198,7 @@ def test_serve_in_the_background_of_a_terminal_goes_on(tmp_path: Path) -> None:
         # Here is who has a terminal; the command gets a group of its own, as shells give it for a `&`.
         with subprocess.Popen({[*COMMAND, "serve"]!r}, process_group=0, stdout=subprocess.PIPE) as serving:
             serving.stdout.readline()
-            time.sleep(0.5)  # who reads there is stopped at once; nothing says that somebody was not
+            time.sleep(0.5)  # a reader there is stopped at once; no event tells that one was not
             _, status = os.waitpid(serving.pid, os.WUNTRACED | os.WNOHANG)
             serving.kill()
         os._exit(3 if os.WIFSTOPPED(status) else 0)
@@ -265,7 +265,7 @@ def test_run_ends_what_a_program_has_left_behind(tmp_path: Path) -> None:
         # The time is for the program to begin, on a busy machine too.
         assert ran(sys.executable, path, options=("--timeout", "5")).code == 1
         assert os.read(reader, 9) == b"begun"
-        # Nothing more is written: it can be read again when nobody holds it open any more.
+        # Nothing more is written: the port can be used again when no process has it open.
         assert select.select([reader], [], [], END_S / 6)[0]
     finally:
         os.close(reader)

@@ -38,7 +38,7 @@ class ActionContext:
     """`runtime.gate.ActionContext` without a run.
 
     Args:
-        answers: Who is asked; None is nobody.
+        answers: The approver; None means that no approver is configured.
         journal: What earlier runs did.
 
     Attributes:

@@ -30,7 +30,7 @@ class Line:
 
 @pytest.fixture(autouse=True)
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nobody has to be patient here."""
+    """Waits end at once here."""
     monkeypatch.setattr(waiting_module, "CHECK_S", 0.0)
 
 

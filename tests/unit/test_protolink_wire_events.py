@@ -83,7 +83,7 @@ def test_what_protolink_has_words_for_comes_back_as_it_was(kind: type, data: st.
     if isinstance(payload, ev.TaskProgress) and payload.progress is not None and not isfinite(payload.progress):
         payload = replace(payload, progress=None)  # JSON has no such number
     elif isinstance(payload, ev.TaskProgress) and not 0 <= (payload.progress or 0) <= 100:
-        assert read.payload == found  # nobody can report it; it is shown as it came
+        assert read.payload == found  # it has no event of its own, and is shown unchanged
         return
     if isinstance(payload, ev.TaskErrorReported):  # of a failure, ProtoLink has two words
         known = Failure.of(payload.failure.reason, payload.failure.message)

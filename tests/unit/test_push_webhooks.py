@@ -98,7 +98,7 @@ class Receiver:
 
 
 class Time:
-    """Time that passes only while somebody sleeps; `slept` says how long. While `stopped`, sleepers stay asleep."""
+    """A clock that advances only during sleeps; `slept` has their durations. While `stopped`, no sleep ends."""
 
     def __init__(self) -> None:
         self.at = 0.0

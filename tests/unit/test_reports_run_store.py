@@ -115,7 +115,7 @@ async def test_lists_begin_with_the_most_recently_changed_and_are_filtered(store
     assert listed(run_id="t1-run-1") == ["t1"]
     assert listed(run_id="run-1") == ["t3"], "an earlier run of its task"
     assert listed(run_id="none") == []
-    assert runs.list_task_records()[1].principal == "bob", "the owner of the file sees everybody's"
+    assert runs.list_task_records()[1].principal == "bob", "the owner of the file sees all tasks"
     assert runs.list_task_records()[0].task is None
     with pytest.raises(InvalidArgumentError, match="state"):
         runs.list_task_records(state="sleeping")

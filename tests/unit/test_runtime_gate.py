@@ -265,7 +265,7 @@ async def test_policy_judges_edited_arguments_too() -> None:
     assert type(error.value) is ActionDeniedError
 
 
-# What everybody sees is what will run
+# Policies, approvers and the log see the arguments that will run
 
 
 class Seen:
@@ -905,7 +905,7 @@ async def test_an_uncertain_call_that_nobody_wants_repeated_ends_the_run_and_sta
     action_context = second(first, "action.started", no)
     with pytest.raises(UncertainExecutionError, match="not today"):
         await buy(shop.actions(), action_context)
-    # Nobody knows how it ended: the log does not say that it was denied, nor that it changed nothing.
+    # Its outcome is unknown: the log does not show a denial, nor that nothing was changed.
     assert (action_context.types, shop.sold) == (ASKED, [3])
 
 

@@ -398,7 +398,7 @@ class World(RuleBasedStateMachine):
         if lost:
             caller.open()
 
-    # One that joins behind an end which nobody else has seen, and whose text nobody freed, could not know of it.
+    # A reader that joins after an end which no reader has seen, and whose text was not freed, cannot know of it.
     @precondition(lambda self: len(self.callers) < 3 and not self.done & self.texts.of("t").keys())
     @rule(late=st.booleans())
     def join(self, late: bool) -> None:
@@ -440,7 +440,7 @@ class Bench:
 
 
 class CountingStore(MemoryStore):
-    """Counts how often anybody reads."""
+    """Counts the reads."""
 
     reads = 0
 
@@ -704,7 +704,7 @@ async def test_readers_of_deltas_are_told_when_the_service_stops() -> None:
 
 @pytest.mark.parametrize("interval_s", [0.0, 0.001])
 async def test_no_piece_waits_for_the_next_one(interval_s: float) -> None:
-    """The writer goes on only when everybody has everything: a wakeup that is lost would stop it for good."""
+    """The writer continues only when all readers have all text: a lost wakeup would stop it forever."""
     views, told = [""] * 4, [0]
     everybody = asyncio.Condition()
 

@@ -38,7 +38,7 @@ def action(**fields: Any) -> RunAction:
 
 
 class Told:
-    """Who is told of each step, and what was known when somebody was asked."""
+    """The observer of each step, and the facts that were known at the request for an approval."""
 
     def __init__(self) -> None:
         self.events: list[RunEvent] = []

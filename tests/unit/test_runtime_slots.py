@@ -154,7 +154,7 @@ async def test_a_run_waits_for_its_own_agent_as_long_as_another_run_may_give_it_
     slots = RunSlots(running=2, waiting=10)
     parent, unrelated = slots.join("ann"), slots.join("bob")
     child = slots.admit("peer", callers=(parent,))
-    # Now the other slot's run would wait as well: nobody would be left to go on.
+    # Now the run in the other slot would wait as well, and no run could continue.
     with pytest.raises(DelegationCycleError, match="A > B > A"):
         slots.admit("peer", callers=(unrelated,), chain="A > B > A")
     slots.leave(unrelated)

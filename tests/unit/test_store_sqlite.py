@@ -166,7 +166,7 @@ async def test_nobody_sees_an_append_before_its_commit(store: SQLiteStore, path:
     await store.append(addition("task", b"one"))
     reader = asyncio.create_task(store.wait("task", 1))
     lock = sqlite3.connect(path, isolation_level=None)
-    lock.execute("BEGIN IMMEDIATE")  # from here on nobody else can commit
+    lock.execute("BEGIN IMMEDIATE")  # from here on no other connection can commit
     writer = asyncio.create_task(store.append(addition("task", b"two", after=1)))
     for _ in range(5):
         head = await store.head("task")
@@ -636,7 +636,7 @@ async def test_an_append_between_a_readers_look_and_its_wait_is_not_missed(
     store: SQLiteStore, other: SQLiteStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await store.append(addition("task"))
-    await settle(store)  # nobody follows the file any more
+    await settle(store)  # no process follows the file any more
     look = store.head
 
     async def look_then_lose_the_race(task_id: str) -> TaskHead | None:

@@ -19,7 +19,7 @@ def binding(request: pytest.FixtureRequest) -> str:
 
 
 def extended(principal: Principal) -> AgentCard | None:
-    """A card for everybody but those whose names say that there is none."""
+    """An extended card for each caller, except for callers with certain names."""
     if principal.name.startswith("stranger"):
         return None
     return replace(card(), description=f"knows {principal.name}")
@@ -34,7 +34,7 @@ async def world() -> AsyncIterator[World]:
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def bare() -> AsyncIterator[World]:
-    """An agent for everybody that has no capability at all, and two tenants."""
+    """An agent without capabilities and with two tenants, open to all callers."""
     options = A2AOptions(streaming=False, tenants=frozenset({"acme", "umbrella"}))
     async with playing(agent_with(options, authenticated=False)) as found:
         yield found
@@ -57,5 +57,5 @@ async def speaking() -> AsyncIterator[World]:
 
 @pytest.fixture
 def caller(world: World, binding: str) -> Caller:
-    """Somebody new over that binding."""
+    """A new caller over that binding."""
     return world.caller(binding)

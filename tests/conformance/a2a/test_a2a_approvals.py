@@ -211,7 +211,7 @@ async def test_what_others_have_to_approve_asks_nothing_of_the_caller(supervised
 
 
 async def test_what_others_approve_goes_on_without_a_message_of_the_caller(supervised: World, binding: str) -> None:
-    """32: whoever watches sees it."""
+    """32: every reader sees it."""
     caller = supervised.caller(binding)
     task = await caller.task(booking())
     stream = caller.subscribe(task["id"])

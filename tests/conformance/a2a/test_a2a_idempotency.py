@@ -14,7 +14,7 @@ _numbers = count(1)
 
 @pytest.fixture
 def keyed(world: World, binding: str) -> Caller:
-    """Somebody new, all of whose requests have one key."""
+    """A new caller whose requests all have one key."""
     return world.caller(binding).with_headers(idempotency_key=f"key-{next(_numbers)}")
 
 

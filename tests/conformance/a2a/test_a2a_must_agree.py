@@ -199,7 +199,7 @@ async def test_an_error_of_rest_has_the_form_that_google_gives_it(world: World) 
 async def test_rest_answers_in_the_media_type_that_its_caller_speaks(
     world: World, accept: str | None, expected: str
 ) -> None:
-    """29: v1.0.1 has one of its own; whoever does not name it may not know it."""
+    """29: v1.0.1 has one of its own, which a caller that does not name it may not know."""
     headers = own(world) | ({"accept": accept} if accept else {})
     for path in ("/tasks", "/tasks/t"):
         response = await world.line.http.get(path, headers=headers)

@@ -88,7 +88,7 @@ async def test_tasks_of_others_are_not_listed_nor_counted(world: World, binding:
 
 
 async def test_a_context_of_somebody_else_is_as_new_as_any(world: World, binding: str) -> None:
-    """9 and 31: nothing tells that somebody has it, and the two never meet in it."""
+    """9 and 31: no answer reveals that another caller has it, and the two share nothing."""
     owner, other = world.caller(binding), world.caller(binding)
     mine = await owner.task("done")
     context = mine["contextId"]
@@ -169,7 +169,7 @@ async def test_a_tenant_that_the_agent_does_not_serve_is_refused(bare: World, bi
     caller = bare.caller(binding, "-")
     refused = await refusal(OPERATIONS[operation], caller.in_tenant("nobody"), "t")
     if refused.reason in ("PUSH_NOTIFICATION_NOT_SUPPORTED", "UNSUPPORTED_OPERATION"):
-        return  # not offered to anybody
+        return  # not offered to any caller
     assert refused.code == caller.expected("INVALID_ARGUMENT")
     assert refused.fields == ["tenant"]
     task = await caller.in_tenant("acme").task("ask what?")
@@ -211,7 +211,7 @@ async def test_rest_refuses_a_tenant_that_the_path_contradicts(world: World, ope
 
 
 async def test_a_tenant_cannot_pretend_to_be_another_principal(world: World, binding: str) -> None:
-    """31: no name of a tenant leads to what somebody else owns."""
+    """31: no tenant name gives access to tasks of another owner."""
     if binding not in V1_NAMES:
         pytest.skip("v0.3 has no tenants")
     victim = world.somebody()
@@ -252,7 +252,7 @@ METHODS_V03 = {
 
 
 class Gate:
-    """Lets everybody do everything but what is forbidden, by the name of a method."""
+    """Allows every method to every caller, except the forbidden ones."""
 
     def __init__(self) -> None:
         self.forbidden = ""

@@ -171,7 +171,7 @@ async def test_the_extended_card_is_not_shown_to_callers_without_credentials(wor
 
 
 async def test_an_agent_that_authenticates_nobody_cannot_have_an_extended_card() -> None:
-    """22: nobody could ever see it."""
+    """22: no caller could ever see it."""
     with pytest.raises(InvalidArgumentError, match="needs an authenticator") as refused:
         agent_with(A2AOptions(extended_card=card()), authenticated=False)
     assert refused.value.field == "a2a.extended_card"
@@ -179,7 +179,7 @@ async def test_an_agent_that_authenticates_nobody_cannot_have_an_extended_card()
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def open_world() -> AsyncIterator[World]:
-    """Nobody needs credentials, and the card is signed."""
+    """No credentials are needed, and the card is signed."""
     options = A2AOptions(signer=CardSigner(PRIVATE, "k1"), card_max_age_s=77)
     async with playing(agent_with(options, authenticated=False)) as found:
         yield found
@@ -334,7 +334,7 @@ async def test_a_card_without_any_interface_that_is_served_is_refused_at_start()
 
 
 async def test_a_card_that_is_not_public_is_shown_to_callers_with_credentials_only() -> None:
-    """19: by option; it is then kept by nobody in between."""
+    """19: by option; then no cache stores it."""
     async with playing(agent_with(A2AOptions(public_card=False))) as private:
         http = private.line.http
         unknown = await http.get(CARD)

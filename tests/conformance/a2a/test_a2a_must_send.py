@@ -108,7 +108,7 @@ async def test_a_stream_does_not_care_whether_an_immediate_answer_was_asked_for(
 
 
 async def settled(caller: Caller, task_id: str) -> Json:
-    """The task at its end, which may have come already: then nobody can subscribe."""
+    """The task at its end. If it has already ended, no subscription is possible."""
     with suppress(Refused):
         async with asyncio.timeout(PATIENCE_S):
             await caller.subscribed(task_id)
@@ -205,7 +205,7 @@ async def test_an_agent_that_may_answer_with_messages_keeps_the_first_event_rule
 
 @pytest.mark.parametrize("text", ["done", "break", "refuse", "ask more", "login"])
 async def test_a_stream_ends_with_its_turn(caller: Caller, text: str) -> None:
-    """5: at the end of the task, or where it waits for somebody; the last event tells which."""
+    """5: at the end of the task, or where it waits; the last event shows which."""
     events = await caller.streamed(text)
     (task_id,) = {event["task"]["id"] for event in events if "task" in event}
     assert states(events)[-1] == (await caller.get(task_id))["status"]["state"]

@@ -121,7 +121,7 @@ async def test_a_cut_connection_loses_nothing_and_repeats_nothing(world: World, 
     async with opened(caller, "SubscribeToTask", {"id": task["id"]}) as stream:
         seen.append(await anext(stream))
     for number in range(5):
-        # Two happen while nobody reads, and the reader sees one of them before it is cut again.
+        # Two events happen without a reader, and the reader sees one of them before the next interruption.
         script.steps.put_nowait(numbered(2 * number))
         script.steps.put_nowait(numbered(2 * number + 1))
         async with opened(caller, "SubscribeToTask", {"id": task["id"]}, **{"last-event-id": seen[-1].id}) as stream:
