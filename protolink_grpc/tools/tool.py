@@ -182,9 +182,8 @@ class Tool:
             TypeError: `fn` cannot be a tool; the message contains the reason and the parameter.
             ValueError: The name, the timeout or `input_schema` is invalid, or the tool is both read-only and destructive.
         """
-        from protolink_grpc.tools.schema import (
-            ArgumentModel,
-        )  # loads pydantic, which an agent without tools does not need
+        # Imported here: it loads pydantic, which an agent without tools does not need.
+        from protolink_grpc.tools.schema import ArgumentModel
 
         chosen = _choose_name(fn, name)
         if read_only and destructive:
