@@ -7,6 +7,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
 	"strings"
@@ -304,6 +305,25 @@ func Example_typed() {
 		fmt.Println(failure.Reason, failure.Violations, failure.TaskID)
 	}
 	fmt.Println(sum.GetResult(), headers.Get("x-task-id")) // 42, and the id of the task that the call was
+}
+
+func Example_typedStream() {
+	ctx := context.Background()
+	calculator := calculatorv1.NewCalculatorClient(dialed().Conn())
+	totals, err := calculator.Count(ctx, &calculatorv1.CountRequest{Name: "steps", Times: 3})
+	if err != nil {
+		panic(err)
+	}
+	for {
+		total, err := totals.Recv()
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			panic(err)
+		}
+		fmt.Println(total.GetResult())
+	}
 }
 
 func Example_tools() {
