@@ -401,7 +401,10 @@ class AgentLifecycle:
             close_from_thread(self._loop, self.aclose, "agent")
 
     def run(self, *, register: bool = True) -> None:
-        """Run in the foreground until SIGTERM, SIGINT or `stop`. Raises as `serve`."""
+        """Run in the foreground until SIGTERM, SIGINT or `stop`. Raises as `serve`.
+
+        In the main thread, a port in use and an unusable store end the program with one line of text (SystemExit).
+        """
         run_server(self._run(register))
 
     async def _run(self, register: bool) -> None:

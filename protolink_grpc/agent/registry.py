@@ -281,7 +281,14 @@ class Registry:
         if background:
             shared_loop.run(self.serve())
         else:
-            run_server(self._run())
+            self.run()
+
+    def run(self) -> None:
+        """Run in the foreground until SIGTERM, SIGINT or `stop`. Raises as `serve`.
+
+        In the main thread, a port in use and an unusable store end the program with one line of text (SystemExit).
+        """
+        run_server(self._run())
 
     def stop(self) -> None:
         """Stop, from any other thread. A stopped registry can be started again."""

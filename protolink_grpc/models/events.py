@@ -575,6 +575,11 @@ class TaskQueued(EventPayload):
     slots: int = 0
     waiting: int = 0
 
+    @property
+    def reason(self) -> str:
+        """Why the run waits, for people."""
+        return f"waits for a slot (in use: {self.slots}, waiting before it: {self.waiting})"
+
 
 @dataclass(slots=True)
 class PeerTaskLinked(EventPayload):

@@ -33,6 +33,7 @@ from protolink_grpc.models.events import (
     TaskPaused,
     TaskPauseRequested,
     TaskProgress,
+    TaskQueued,
     TaskResumed,
     TaskRetried,
     TaskStartRequested,
@@ -114,6 +115,7 @@ class TaskFold:
         controls: What the owner has said about the task; None if nothing.
         progress: The latest report; None before the first.
         failed_call: The failed model call that the run waits to repeat; None if it does not wait.
+        queued: The wait of the next run for a slot; None if it does not wait.
         context: The context as the caller sent it; see `run_context`.
         suspended: The latest action event is an approval request: no action is being executed.
         references: Values of the log that later events may refer to.
@@ -148,6 +150,7 @@ class TaskFold:
         "pending_approvals",
         "principal",
         "progress",
+        "queued",
         "references",
         "restarted",
         "run_id",
@@ -210,6 +213,7 @@ class TaskFold:
         self.controls: TaskControls | None = None
         self.progress: TaskProgress | None = None
         self.failed_call: LlmCallFailed | None = None
+        self.queued: TaskQueued | None = None
         self.references = References()
         self.suspended = False
         self.stalled = 0
@@ -340,7 +344,7 @@ class TaskFold:
                 self.stalled = self.restarted = 0
             self.attempt = payload.attempt
             self.run_sequence, self.failed_call = self.sequence, None
-            self.cancel_requested = None
+            self.cancel_requested = self.queued = None
         if payload.context is not None:
             self.context = payload.context
         if payload.usage is not None:
@@ -348,6 +352,7 @@ class TaskFold:
         if self.state is TaskState.CANCELED:
             self.context = self._canceled_context()
         if self.state in TERMINAL:
+            self.queued = None
             if self.asked:
                 self.pending_approvals.clear()
                 self.asked.clear()
@@ -391,6 +396,9 @@ class TaskFold:
 
     def _fail_call(self, payload: LlmCallFailed) -> None:
         self.failed_call = payload if payload.will_retry else None
+
+    def _wait_for_slot(self, payload: TaskQueued) -> None:
+        self.queued = payload
 
     def _report(self, payload: TaskProgress) -> None:
         self.progress = payload
@@ -591,6 +599,7 @@ _READERS: dict[Any, Callable[[TaskFold, Any], None]] = {
     ApprovalRequired: TaskFold._ask,
     ApprovalDecided: TaskFold._decide,
     TaskProgress: TaskFold._report,
+    TaskQueued: TaskFold._wait_for_slot,
     LlmCallStarted: TaskFold._call_model,
     LlmCallFailed: TaskFold._fail_call,
     TaskDescribed: TaskFold._describe,

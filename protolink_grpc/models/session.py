@@ -110,7 +110,8 @@ class Turn:
         task_id: The task of the turn. A task that waited for input has several turns.
         after_sequence: Sequence of the last event in the task's log before the turn; 0 if the turn has created the task.
         result: State of the task at the end of the turn; None before.
-        reason: The reason of the task's last status; may be empty.
+        reason: The reason of the task's last status; may be empty. That of an active turn is why it does not proceed: a pause, an
+            approval or a slot.
         position: Position of the event with which it was submitted, among all events of the session.
         created_at, ended_at: ISO 8601; `ended_at` is None before the end.
         rolled_back: The thread was rolled back to before this turn: its conversation does not have it.

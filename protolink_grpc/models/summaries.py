@@ -121,7 +121,7 @@ _WRITERS: dict[type, Callable[[Any], str]] = {
     ev.TaskRetried: lambda retried: f"Retry {retried.retry} requested{_because(retried.reason)}",
     ev.TaskLinked: lambda linked: f"Link added: {linked.link.kind} {linked.link.target}",
     ev.TaskUnlinked: lambda unlinked: f"Link removed: {unlinked.link.kind} {unlinked.link.target}",
-    ev.TaskQueued: lambda queued: f"Waits for a slot (in use: {queued.slots}, waiting before it: {queued.waiting})",
+    ev.TaskQueued: lambda queued: queued.reason.capitalize(),
     ev.PeerTaskLinked: lambda peer: f"Delegated to {peer.agent_name or peer.url or 'a peer'} as {peer.task_id}",
     ev.LlmStep: _step,
 }

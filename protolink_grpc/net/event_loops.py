@@ -6,6 +6,8 @@ import threading
 from collections.abc import Coroutine
 from typing import Any, TypeVar
 
+from protolink_grpc.errors import AddressInUseError, StoreError
+
 T = TypeVar("T")
 
 
@@ -29,6 +31,8 @@ def run_server(main: Coroutine[Any, Any, T]) -> T:
 
     Raises:
         RuntimeError: An event loop is running in this thread.
+        SystemExit: In the main thread, a port is in use or the store cannot be used. The program then ends with one line of text,
+            because a traceback has nothing more that helps. The cause is the error itself, which other threads raise.
     """
     if running_loop() is not None:
         main.close()
@@ -37,7 +41,12 @@ def run_server(main: Coroutine[Any, Any, T]) -> T:
             "use `async with`, or call start(background=True)"
         )
     schedule_as_batch()
-    return run(main)
+    try:
+        return run(main)
+    except (AddressInUseError, StoreError) as error:
+        if threading.current_thread() is not threading.main_thread():
+            raise
+        raise SystemExit(f"error: {error}") from error
 
 
 SCHEDULING_VARIABLE = "PLGRPC_BATCH_SCHEDULING"

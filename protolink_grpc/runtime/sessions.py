@@ -36,6 +36,7 @@ from protolink_grpc.models.task_control import check_length
 from protolink_grpc.runtime.admission import Admission
 from protolink_grpc.runtime.session_turns import SessionTurns
 from protolink_grpc.runtime.session_watch import SessionWatcher
+from protolink_grpc.runtime.snapshots import block_reason, facts_of
 from protolink_grpc.runtime.tasks import Tasks
 from protolink_grpc.runtime.thread_conversations import Branches, make_conversation
 from protolink_grpc.runtime.watch import LogWatcher
@@ -164,7 +165,17 @@ class SessionService(SessionTurns):
             opened = session.open_turns
             return session, *queries.read_turns(records, head, opened, thread_id=thread_id, before=before, limit=limit)
 
-        return await self._store.view(query)
+        session, turns, before = await self._store.view(query)
+        opened = tuple(self._with_wait(each, principal) for each in session.open_turns)
+        return replace(session, open_turns=opened), [self._with_wait(each, principal) for each in turns], before
+
+    def _with_wait(self, turn: Turn, principal: str) -> Turn:
+        """Return an active turn with the reason why it does not proceed, if this process has its run."""
+        run = self._tasks.visible_run(turn.task_id, principal) if turn.state is TurnState.ACTIVE else None
+        if run is None:
+            return turn
+        facts = facts_of(run.live.fold)
+        return replace(turn, reason=block_reason(facts) or facts.slot_wait)
 
     async def find(
         self, principal: str, *, after: tuple[int, str] | None = None, limit: int = 50, include_archived: bool = False

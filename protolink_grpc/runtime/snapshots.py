@@ -114,6 +114,7 @@ class TaskFacts:
 
     Args:
         reason: Of the pause, or of the end.
+        slot_wait: Why its run has not begun; empty if it has.
         is_paused: Its run is paused.
         asked: Ids of its pending approvals, oldest first.
     """
@@ -122,12 +123,14 @@ class TaskFacts:
     reason: str = ""
     is_paused: bool = False
     asked: tuple[str, ...] = ()
+    slot_wait: str = ""
 
 
 def facts_of(fold: TaskFold) -> TaskFacts:
     controls = fold.controls
     if controls is None or not controls.is_paused:
-        return TaskFacts(fold.state, fold.reason, asked=tuple(fold.asked))
+        slot_wait = "" if fold.queued is None else fold.queued.reason
+        return TaskFacts(fold.state, fold.reason, asked=tuple(fold.asked), slot_wait=slot_wait)
     reason = controls.pause.reason if controls.pause is not None else ""
     return TaskFacts(fold.state, reason, is_paused=True, asked=tuple(fold.asked))
 
@@ -139,8 +142,12 @@ def thread_status(thread: ThreadRows, facts: Mapping[str, TaskFacts]) -> tuple[T
         facts: Of the tasks of its active turns. If its last turn has ended with a question, also of that turn's task.
     """
     if thread.active:
-        reasons = [_block_reason(facts.get(turn.task_id)) for turn in thread.active]
-        return (ThreadStatus.BLOCKED, reasons[0]) if all(reasons) else (ThreadStatus.RUNNING, "")
+        tasks = [facts.get(turn.task_id) for turn in thread.active]
+        reasons = [block_reason(each) for each in tasks]
+        if all(reasons):
+            return ThreadStatus.BLOCKED, reasons[0]
+        waits = ["" if each is None else each.slot_wait for each in tasks]
+        return ThreadStatus.RUNNING, waits[0] if all(waits) else ""
     if thread.waiting:
         what = "an authorization" if thread.waiting[0].result is TaskState.AUTH_REQUIRED else "input"
         return ThreadStatus.BLOCKED, f"waits for {what}"
@@ -154,7 +161,7 @@ def thread_status(thread: ThreadRows, facts: Mapping[str, TaskFacts]) -> tuple[T
     return _RESULTS.get(result or TaskState.UNKNOWN), reason
 
 
-def _block_reason(facts: TaskFacts | None) -> str:
+def block_reason(facts: TaskFacts | None) -> str:
     """Return why the task of an active turn does not proceed; empty if it does."""
     if facts is None:
         return ""

@@ -59,7 +59,8 @@ class TaskChanges:
         if run.live.fold.principal != principal:
             raise not_found_error(task_id)
         await run.live.at_rest()
-        if run.live.fold.is_settled:
+        # While the next turn waits for a slot, the task is settled by the turn before it.
+        if run.live.fold.is_settled and run.live.fold.queued is None:
             await run.wait_ended()
         return run.live
 

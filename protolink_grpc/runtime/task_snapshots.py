@@ -14,7 +14,7 @@ from protolink_grpc.models.task_control import TASK_LINKS, LinkKind, TaskStatus
 from protolink_grpc.models.task_status import status_at_end, status_of
 from protolink_grpc.runtime.tasks import Tasks
 from protolink_grpc.storage.links import is_blocked
-from protolink_grpc.storage.port import TaskHead, TaskQuery
+from protolink_grpc.storage.port import HELD, TaskHead, TaskQuery
 from protolink_grpc.storage.records import Records
 from protolink_grpc.storage.session_rows import HEADS, owner_of
 from protolink_grpc.storage.webhooks import PushRow, WebhookFailure, failures_of, webhooks_of
@@ -31,8 +31,13 @@ MAX_WEBHOOKS: Final = 1000
 
 @dataclass(frozen=True, slots=True)
 class _Surroundings:
-    """What the log of a task does not have."""
+    """What the log of a task does not have.
 
+    Args:
+        is_held: No worker may take the task.
+    """
+
+    is_held: bool = False
     is_blocked: bool = False
     is_archived: bool = False
     webhooks: Sequence[PushRow] = field(default=())
@@ -48,8 +53,9 @@ class TaskSnapshots:
 
     async def of(self, fold: TaskFold) -> TaskSnapshot:
         """Return the snapshot of a task. The fold may grow meanwhile."""
-        heads = await self._store.heads({link.target for link in fold.links if link.kind in TASK_LINKS})
-        around = await self._store.view(lambda records: _look_around(records, fold))
+        links = [link.target for link in fold.links if link.kind in TASK_LINKS]
+        heads = await self._store.heads({*links, fold.task_id})
+        around = await self._store.view(lambda records: _look_around(records, fold, heads))
         linked = tuple(LinkedTask(link, _state_of(heads.get(link.target), fold)) for link in fold.links)
         snapshot = _snapshot(fold, around)
         attempts = _attempts(fold, snapshot.status)
@@ -62,7 +68,8 @@ class TaskSnapshots:
 
     async def in_brief(self, folds: Sequence[TaskFold]) -> list[TaskSnapshot]:
         """Return snapshots without attempts and links, in one transaction."""
-        around = await self._store.view(lambda records: [_look_around(records, fold) for fold in folds])
+        heads = await self._store.heads({fold.task_id for fold in folds if fold.state is TaskState.SUBMITTED})
+        around = await self._store.view(lambda records: [_look_around(records, fold, heads) for fold in folds])
         return [_snapshot(fold, each) for fold, each in zip(folds, around, strict=True)]
 
     async def page(
@@ -113,7 +120,7 @@ class TaskSnapshots:
             return None
 
 
-def _look_around(records: Records, fold: TaskFold) -> _Surroundings:
+def _look_around(records: Records, fold: TaskFold, heads: Mapping[str, TaskHead]) -> _Surroundings:
     controls = fold.controls
     # A retry does not wait for the blockers of the first start.
     waits = controls is not None and fold.state is TaskState.SUBMITTED and not controls.retries
@@ -122,7 +129,9 @@ def _look_around(records: Records, fold: TaskFold) -> _Surroundings:
     if fold.is_terminal and fold.session_id != fold.task_id:
         session = records.get(HEADS, owner_of(fold.agent_name, fold.principal), fold.session_id)
     webhooks = webhooks_of(records, fold.agent_name, fold.task_id, limit=MAX_WEBHOOKS)
+    head = heads.get(fold.task_id)
     return _Surroundings(
+        head is not None and head.worker == HELD,
         blocked and is_blocked(records, fold.task_id),
         session is not None and session.archived,
         webhooks,
@@ -140,7 +149,7 @@ def _snapshot(fold: TaskFold, around: _Surroundings) -> TaskSnapshot:
         fold.task_id,
         fold.sequence,
         status,
-        _status_reason(fold, status),
+        _status_reason(fold, status, is_held=around.is_held),
         fold.state,
         None if controls is None else controls.description,
         plain(fold.metadata),
@@ -168,7 +177,11 @@ def _snapshot(fold: TaskFold, around: _Surroundings) -> TaskSnapshot:
     )
 
 
-def _status_reason(fold: TaskFold, status: TaskStatus) -> str:
+_WAITING_FOR_RUN: Final = frozenset({TaskStatus.QUEUED, TaskStatus.RETRYING, TaskStatus.WAITING_INPUT})
+"""Statuses of a task whose next run may wait for a slot."""
+
+
+def _status_reason(fold: TaskFold, status: TaskStatus, *, is_held: bool) -> str:
     if status is TaskStatus.BLOCKED:
         return "other tasks have to end first"
     if status is TaskStatus.CANCELLING and fold.cancel_requested is not None:
@@ -177,6 +190,10 @@ def _status_reason(fold: TaskFold, status: TaskStatus) -> str:
         return fold.controls.pause.reason
     if status is TaskStatus.WAITING_RESOURCE and fold.failed_call is not None:
         return fold.failed_call.failure.message
+    if status in _WAITING_FOR_RUN and fold.queued is not None:
+        return fold.queued.reason
+    if status is TaskStatus.QUEUED and is_held:
+        return "waits in the queue of its thread"
     return fold.reason if fold.is_terminal else ""
 
 

@@ -9,6 +9,8 @@ import pytest
 from protolink_grpc.models.events import RunEvent, TaskQueued
 from protolink_grpc.models.lifecycle import TaskState
 from protolink_grpc.models.message import Message
+from protolink_grpc.models.session import TurnState
+from protolink_grpc.models.snapshot import ThreadStatus
 from protolink_grpc.models.task import Task
 from protolink_grpc.models.task_control import LinkKind, TaskLink, TaskStatus
 from protolink_grpc.models.task_target import TaskTarget
@@ -90,12 +92,34 @@ async def test_a_submitted_task_waits_from_its_first_append_on(desk: Desk) -> No
         submitted, queued = await desk.events(turn.task_id)
         assert (submitted.type, queued.payload) == ("task.submitted", TaskQueued(1, waiting))
         assert (queued.timestamp, queued.run_id) == (submitted.timestamp, submitted.run_id)  # one append
-        assert (await desk.service.control.get(turn.task_id, "ann")).status is TaskStatus.QUEUED
+        reason = f"waits for a slot (in use: 1, waiting before it: {waiting})"
+        snapshot = await desk.service.control.get(turn.task_id, "ann")
+        assert (snapshot.status, snapshot.status_reason) == (TaskStatus.QUEUED, reason)
     desk.gate.set()
     await desk.end(second)
     kinds = await desk.types(second.task_id)
     assert kinds[:3] == ["task.submitted", "task.queued", "task.status"]
     assert kinds.count("task.queued") == 1
+    assert (await desk.service.control.get(second.task_id, "ann")).status_reason == ""
+
+
+async def test_a_turn_that_waits_for_a_slot_and_one_that_waits_in_its_thread_say_what_they_wait_for(desk: Desk) -> None:
+    await desk.hold()
+    turns = [await desk.service.sessions.submit(Submission.of(Task.create("go")), "ann", "trip") for _ in range(2)]
+    reason = "waits for a slot (in use: 1, waiting before it: 0)"
+    session, listed, _ = await desk.service.sessions.get("ann", "trip")
+    assert [(each.state, each.reason) for each in listed] == [(TurnState.ACTIVE, reason), (TurnState.QUEUED, "")]
+    assert listed == list(session.open_turns)
+    snapshots = [await desk.service.control.get(each.task_id, "ann") for each in turns]
+    assert [each.status_reason for each in snapshots] == [reason, "waits in the queue of its thread"]
+    page, _ = await desk.service.control.snapshots.page("ann", session_id="trip")
+    assert sorted(each.status_reason for each, _ in page) == [reason, "waits in the queue of its thread"]
+    thread = await desk.service.snapshots.thread("ann", "trip", "default")
+    assert (thread.status, thread.status_reason) == (ThreadStatus.RUNNING, reason)
+    desk.gate.set()
+    await desk.end(desk.service.turn_after(turns[1].task_id, 0))
+    _, listed, _ = await desk.service.sessions.get("ann", "trip")
+    assert [each.reason for each in listed] == ["", ""]
 
 
 async def test_a_continued_and_a_retried_task_wait_with_the_facts_that_open_their_turn(desk: Desk) -> None:
@@ -108,7 +132,15 @@ async def test_a_continued_and_a_retried_task_wait_with_the_facts_that_open_thei
     last = await desk.service.last_sequence(ended.task_id)
     snapshot = await desk.service.control.retry(ended.task_id, "ann")
     assert await desk.types(ended.task_id, last) == ["task.retried", "task.queued"]
-    assert snapshot.status is TaskStatus.RETRYING
+    assert (snapshot.status, snapshot.status_reason) == (
+        TaskStatus.RETRYING,
+        "waits for a slot (in use: 1, waiting before it: 1)",
+    )
+    snapshot = await desk.service.control.get(asked.task_id, "ann")
+    assert (snapshot.status, snapshot.status_reason) == (
+        TaskStatus.WAITING_INPUT,
+        "waits for a slot (in use: 1, waiting before it: 0)",
+    )
     desk.gate.set()
     await desk.end(answered)
     assert (await desk.types(asked.task_id, answered.after_sequence))[:3] == [

@@ -18,6 +18,7 @@ from grpc_status import rpc_status
 from plgrpc.v1 import agent_service_pb2 as pb
 from plgrpc.v1 import task_input_pb2, task_pb2
 from ports import free_port
+from warm_python import Ended, run_python
 
 from protolink_grpc import (
     AddressInUseError,
@@ -147,6 +148,59 @@ async def test_a_port_of_another_program_is_taken_too() -> None:
         other.listen()
         with pytest.raises(AddressInUseError):
             await Gated(f"grpc://127.0.0.1:{other.getsockname()[1]}").serve()
+
+
+HEAD = "import sys; from protolink_grpc import *; url, path = sys.argv[1:]; "
+START = {
+    "agent": """Agent(name="second", description="d", url=url, store=SQLiteStore(path)).run()""",
+    "registry": """Registry(url=url).run()""",
+}
+
+
+def run_server_program(folder: Path, kind: str, url: str, store: Path) -> Ended:
+    """Run a program that only starts a server, to its end."""
+    program = folder / "program.py"
+    program.write_text(HEAD + START[kind])
+    return run_python(str(program), url, str(store))
+
+
+@pytest.mark.parametrize("kind", START)
+def test_a_program_whose_port_is_taken_ends_with_one_line_that_says_what_to_do(kind: str, tmp_path: Path) -> None:
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        port = other.getsockname()[1]
+        done = run_server_program(tmp_path, kind, f"grpc://127.0.0.1:{port}", tmp_path / "tasks.db")
+    said = f"error: port {port} on 127.0.0.1 is in use; choose another port, or port 0 for a free one\n"
+    assert (done.code, done.out, done.err) == (1, "", said)
+
+
+def test_a_program_whose_store_is_no_database_ends_with_one_line_that_names_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "tasks.db"
+    path.write_text("no database at all, and longer than a header of one: " + "x" * 100)
+    done = run_server_program(tmp_path, "agent", "grpc://127.0.0.1:0", path)
+    assert (done.code, done.out) == (1, "")
+    assert done.err.startswith("error: ")
+    assert str(path) in done.err
+    assert done.err.count("\n") == 1
+
+
+def test_a_thread_gets_the_error_of_a_port_that_is_taken() -> None:
+    found: list[BaseException] = []
+
+    def serve(url: str) -> None:
+        try:
+            Gated(url).run()
+        except BaseException as error:
+            found.append(error)
+
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        thread = threading.Thread(target=serve, args=(f"grpc://127.0.0.1:{other.getsockname()[1]}",))
+        thread.start()
+        thread.join()
+    assert [type(each) for each in found] == [AddressInUseError]
 
 
 async def test_a_runtime_name_is_taken_by_the_agent_that_has_it() -> None:

@@ -46,6 +46,7 @@ def turn(name: str, result: TaskState | None = None, reason: str = "") -> Turn:
 
 WORKS, PAUSED = TaskFacts(TaskState.WORKING), TaskFacts(TaskState.WORKING, "lunch", is_paused=True)
 ASKS = TaskFacts(TaskState.WORKING, asked=("one", "two"))
+NO_SLOT = TaskFacts(TaskState.SUBMITTED, slot_wait="waits for a slot")
 A, B, ASKED = turn("a"), turn("b"), turn("c", TaskState.INPUT_REQUIRED)
 
 
@@ -67,6 +68,8 @@ A, B, ASKED = turn("a"), turn("b"), turn("c", TaskState.INPUT_REQUIRED)
             "waits for the approval one",
         ),
         (ThreadRows(Thread(), active=(A, B)), {"task a": ASKS, "task b": WORKS}, ThreadStatus.RUNNING, ""),
+        (ThreadRows(Thread(), active=(A,)), {"task a": NO_SLOT}, ThreadStatus.RUNNING, "waits for a slot"),
+        (ThreadRows(Thread(), active=(A, B)), {"task a": NO_SLOT, "task b": WORKS}, ThreadStatus.RUNNING, ""),
         (ThreadRows(Thread(), active=(A,), waiting=(ASKED,)), {"task a": WORKS}, ThreadStatus.RUNNING, ""),
         (ThreadRows(Thread(), queued=(B,), waiting=(ASKED,)), {}, ThreadStatus.BLOCKED, "waits for input"),
         (
