@@ -1,70 +1,26 @@
 """Checks the shared vectors with the Python classes: decode, encode again, compare with the JSON form and the expected values."""
 
 import base64
+import importlib
 import json
 import os
+import pkgutil
 from pathlib import Path
 from typing import Any, cast
 
 from google.protobuf import json_format, message_factory
 from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import Message
-from plgrpc.v1 import (
-    action_pb2,
-    agent_card_pb2,
-    agent_service_pb2,
-    approval_pb2,
-    context_pb2,
-    control_service_pb2,
-    event_pb2,
-    failure_pb2,
-    part_pb2,
-    payload_pb2,
-    policy_pb2,
-    registry_service_pb2,
-    session_pb2,
-    session_service_pb2,
-    snapshot_pb2,
-    snapshot_service_pb2,
-    task_control_pb2,
-    task_control_service_pb2,
-    task_input_pb2,
-    task_pb2,
-    tool_pb2,
-    usage_pb2,
-    watch_pb2,
-)
+from plgrpc import v1
+from plgrpc.v1 import task_pb2
 
 from protolink_grpc.models.json_value import to_json
 from protolink_grpc.wire.tasks import task_from_pb
 
 FILES = tuple(
-    module.DESCRIPTOR
-    for module in (
-        action_pb2,
-        agent_card_pb2,
-        agent_service_pb2,
-        approval_pb2,
-        context_pb2,
-        control_service_pb2,
-        event_pb2,
-        failure_pb2,
-        part_pb2,
-        payload_pb2,
-        policy_pb2,
-        registry_service_pb2,
-        session_pb2,
-        session_service_pb2,
-        snapshot_pb2,
-        snapshot_service_pb2,
-        task_control_pb2,
-        task_control_service_pb2,
-        task_input_pb2,
-        task_pb2,
-        tool_pb2,
-        usage_pb2,
-        watch_pb2,
-    )
+    importlib.import_module(f"{v1.__name__}.{module.name}").DESCRIPTOR
+    for module in pkgutil.iter_modules(v1.__path__)
+    if module.name.endswith("_pb2")
 )
 """Descriptors of every file of the contract."""
 
