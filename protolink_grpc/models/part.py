@@ -172,7 +172,7 @@ def _read_file(content: object) -> FileContent:
         file = FileContent.from_dict(content)
         if file.to_dict() == content:
             return file
-    raise InvalidArgumentError("is no file")
+    raise InvalidArgumentError("must be a file")
 
 
 def _read(kind: str, content: object) -> Any:

@@ -325,7 +325,7 @@ class ToolInventoryEntry:
 
 @dataclass(frozen=True, slots=True)
 class ToolInventorySnapshot:
-    """The tools that the caller can use, ordered by name. Tools are no part of a log: the snapshot has a time (ISO 8601)."""
+    """The tools that the caller can use, ordered by name. No log has the tools, so the snapshot has a time (ISO 8601)."""
 
     snapshot_at: str | None = None
     tools: tuple[ToolInventoryEntry, ...] = ()

@@ -133,7 +133,7 @@ async def _call(method: ServiceMethod, request: Any, context: CallContext, task:
 
 
 def _require_response(method: ServiceMethod, response: object) -> Message:
-    """Return a response of a method. Raises TypeError if it is no message of the method's response type."""
+    """Return a response of a method. Raises TypeError if it is not a message of the method's response type."""
     if not isinstance(response, method.response_type):
         expected = method.response_type.DESCRIPTOR.full_name
         raise TypeError(f"{method.descriptor.full_name} must return a {expected}, not {type(response).__name__}")

@@ -114,7 +114,7 @@ def json_object_from_pb(text: str, field: str = "") -> dict[str, Any]:
 
 def _encode_varint(value: int) -> bytes:
     if value < 0:
-        raise InvalidArgumentError(f"{value} is negative")
+        raise InvalidArgumentError(f"must not be negative, but is {value}")
     out = bytearray()
     while value > 0x7F:
         out.append(value & 0x7F | 0x80)
