@@ -317,22 +317,19 @@ class RegistryClient:
                 retried; the first of several failures is logged, and the success after them.
         """
         delay = ExponentialDelay(FIRST_PAUSE_S, LONGEST_PAUSE_S)
+        records = _RegistrationLog(self.url)
         current: AgentCard | None = None
-        who, first, is_away = "an agent", True, False
+        name, is_first = "an agent", True
         while True:
             try:
                 latest = card()
-                who = latest.name
-                if latest == current:
+                name, is_known = latest.name, latest == current
+                if is_known:
                     ttl_s = await self.heartbeat(latest.url, status() if status is not None else None)
                 else:
                     ttl_s = await self.register(latest, lease_ttl_s=lease_ttl_s, instance_id=instance_id)
                     current = AgentCard.from_dict(latest.to_dict())
-                    log.info("%s registered at %s", latest.name, self.url)
-                    is_away = False
-                if is_away:
-                    log.info("%s is registered at %s again", latest.name, self.url)
-                    is_away = False
+                records.log_success(name, is_renewal=is_known)
                 if registered is not None:
                     registered.set()
                 delay.reset()
@@ -342,21 +339,37 @@ class RegistryClient:
                 current = None
             except Exception as error:
                 # After the first registration nothing awaits this task, so it must survive every error.
-                if first and (
+                if is_first and (
                     isinstance(error, InvalidArgumentError | AgentConflictError)
                     or not isinstance(error, ProtolinkError)
                 ):
                     raise
                 if registered is not None:
                     registered.clear()
-                unexpected = None if isinstance(error, ProtolinkError) else error
-                # One record per outage of the registry, and one at its end. Unexpected errors are always logged.
-                level = logging.DEBUG if is_away and unexpected is None else logging.WARNING
-                is_away = True
-                text = "%s is not registered at %s, will retry: %s"
-                log.log(level, text, who, self.url, error, exc_info=unexpected)
+                records.log_failure(name, error)
                 await asyncio.sleep(delay.next_s())
-            first = False
+            is_first = False
+
+
+class _RegistrationLog:
+    """Logs the outages of a registry, as seen by one agent: one record at the beginning, and one at the end."""
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+        self._is_away = False
+
+    def log_success(self, name: str, *, is_renewal: bool) -> None:
+        if not is_renewal:
+            log.info("%s registered at %s", name, self._url)
+        elif self._is_away:
+            log.info("%s is registered at %s again", name, self._url)
+        self._is_away = False
+
+    def log_failure(self, name: str, error: Exception) -> None:
+        unexpected = None if isinstance(error, ProtolinkError) else error
+        level = logging.DEBUG if self._is_away and unexpected is None else logging.WARNING
+        self._is_away = True
+        log.log(level, "%s is not registered at %s, will retry: %s", name, self._url, error, exc_info=unexpected)
 
 
 def _parse_endpoint(url: str) -> Endpoint:
