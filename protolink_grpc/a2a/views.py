@@ -109,8 +109,8 @@ def head_view(head: TaskHead) -> TaskView:
 
 def reply_of(fold: TaskFold) -> MessageReply | None:
     """Return the direct message reply of a turn, if its handler requested one; None if the task is the response."""
-    wish = fold.metadata.get(A2A_KEY)
-    if fold.state is not TaskState.COMPLETED or not isinstance(wish, dict) or wish.get(REPLY_KEY) != AS_MESSAGE:
+    options = fold.metadata.get(A2A_KEY)
+    if fold.state is not TaskState.COMPLETED or not isinstance(options, dict) or options.get(REPLY_KEY) != AS_MESSAGE:
         return None
     for message in reversed(fold.messages[fold.turn_message :]):
         if message.role in _AGENT_ROLES:

@@ -148,7 +148,7 @@ class AgentPort(Protocol):
 
     @property
     def is_connected(self) -> bool:
-        """Whether there is an open connection. False says nothing about the agent."""
+        """Whether a connection is open. False does not mean that the agent is unavailable."""
         ...
 
     async def card(self, timeout_s: float | None) -> AgentCard: ...

@@ -1,4 +1,4 @@
-"""What the log of a task says about its flow: finished steps, decisions, and the question that the latest input answers.
+"""The state of a flow in the log of its task: finished steps, decisions, and the question that the latest input answers.
 
 A flow starts again from its beginning in every run of the task, and reads from its record what is already done. Unlike the journal
 of the runtime, the record covers all turns of the task.

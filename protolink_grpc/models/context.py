@@ -68,7 +68,7 @@ class RunBudget(JsonForm):
             raise InvalidArgumentError("must be a Cost", field="max_cost")
         if max_cost_usd is not None:
             if self.max_cost is not None:
-                raise InvalidArgumentError("says the same as max_cost; give one of them", field="max_cost_usd")
+                raise InvalidArgumentError("is the same limit as max_cost; give one of them", field="max_cost_usd")
             object.__setattr__(self, "max_cost", _dollars(max_cost_usd))
 
     @classmethod

@@ -1,6 +1,6 @@
 """The conversation of a thread: that of its session, one of its own, or a branch of another one after a rollback.
 
-A branch is made when its first run reads it. The session's log says what it has, so a crash before that loses nothing.
+A branch is made when its first run reads it. The log of the session defines its content, so a crash before that loses nothing.
 """
 
 from collections.abc import Callable, Sequence

@@ -94,12 +94,12 @@ class ServiceMethod:
 
     @property
     def is_read_only(self) -> bool:
-        """Whether the .proto file says that a call has no effects (`idempotency_level = NO_SIDE_EFFECTS`)."""
+        """Whether the .proto file declares that a call has no effects (`idempotency_level = NO_SIDE_EFFECTS`)."""
         return self._idempotency == MethodOptions.NO_SIDE_EFFECTS
 
     @property
     def is_idempotent(self) -> bool:
-        """Whether the .proto file says that repeating a call has no further effect."""
+        """Whether the .proto file declares that repeating a call has no further effect."""
         return self._idempotency in (MethodOptions.NO_SIDE_EFFECTS, MethodOptions.IDEMPOTENT)
 
     @property

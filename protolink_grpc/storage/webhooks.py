@@ -45,7 +45,7 @@ WEBHOOKS = Kind(
 
 @dataclass(frozen=True, slots=True)
 class WebhookFailure:
-    """The notifications of a webhook that were given up: not accepted in time, or refused for good.
+    """The notifications of a webhook that were given up: not accepted in time, or refused permanently.
 
     Args:
         sequence: Sequence of the event of the first one.

@@ -280,7 +280,7 @@ class SchemaReader:
         names = schema.get("x-enum-varnames") or [_member_name(value) for value in values]
         names = [_member_name(name) for name in names]
         if len(set(names)) != len(values):
-            raise self._error(path, f"has constants that cannot be told apart as names of an enum: {', '.join(names)}")
+            raise self._error(path, f"has constants with equal names in an enum: {', '.join(names)}")
         return EnumType(_type_name(schema.get("title", "")), tuple(zip(names, values, strict=True))), nullable
 
     def _read_array(self, schema: Mapping[str, Any], path: str, depth: int) -> Type:

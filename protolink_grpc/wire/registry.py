@@ -279,7 +279,7 @@ def _switched_on(value: object, field: str) -> tuple[str, ...]:
     if isinstance(value, Mapping):
         for name, wanted in value.items():
             if wanted is not True:
-                raise InvalidArgumentError("can only be asked for with true", field=f"{field}.{name}")
+                raise InvalidArgumentError("must be true or unset", field=f"{field}.{name}")
         value = list(value)
     return tuple(_word_of(name, f"{field}[{index}]") for index, name in enumerate(_texts(value, field)))
 

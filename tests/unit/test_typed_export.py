@@ -202,7 +202,7 @@ def test_classes_become_messages_with_presence_for_what_may_be_missing(tmp_path:
     [
         ([function(Annotated[str, Field(json_schema_extra={"not": {}})])], r"'x' of tool 'f' has the keyword 'not'"),
         ([function(Literal[True])], r"'x' of tool 'f' has constants that are neither texts nor integers"),
-        ([function(Literal["a b", "a-b"])], r"'x' of tool 'f' has constants that cannot be told apart"),
+        ([function(Literal["a b", "a-b"])], r"'x' of tool 'f' has constants with equal names in an enum"),
         (
             [Tool.from_callable(add, name="get_sum"), Tool.from_callable(add, name="get.sum")],
             "the tools 'get_sum' and 'get.sum' would both be the method GetSum",

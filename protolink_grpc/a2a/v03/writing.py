@@ -30,7 +30,7 @@ def reply_json(reply: TaskView | MessageReply) -> Json:
 
 
 def update_json(update: Update) -> Json:
-    """Return one event of a stream; `kind` tells its type."""
+    """Return one event of a stream; `kind` is its type."""
     match update:
         case TaskView() | MessageReply():
             return reply_json(update)

@@ -20,7 +20,7 @@ Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
 
 @dataclass(slots=True)
 class Call:
-    """A running RPC. `principal` is its caller; `authenticated` says whether an authenticator has checked it.
+    """A running RPC. `principal` is its caller; `authenticated` is true if an authenticator has checked it.
 
     `context` is None for a call that was not received by gRPC's server; then its metadata is in `headers`.
     `response_headers` are sent as headers of the HTTP response; over gRPC they are not sent.

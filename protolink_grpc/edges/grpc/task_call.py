@@ -33,7 +33,7 @@ from protolink_grpc.wire.typed_calls import (
 
 @dataclass(frozen=True, slots=True)
 class TaskCall:
-    """What the metadata of a call says about its task. An empty text means that the caller has not chosen it.
+    """The caller's choices for the task of a call, from its metadata. An empty text means no choice.
 
     Args:
         context: The options of the run; None without options.

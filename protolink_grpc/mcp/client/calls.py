@@ -64,7 +64,7 @@ class CallsInProgress:
             call.end()
 
     def current(self) -> ToolCallInProgress | None:
-        """Return the call that a request of the server belongs to, or None if it cannot be told."""
+        """Return the call that a request of the server belongs to, or None if that is unknown."""
         own = self._own.get()
         if own is not None:
             return own

@@ -23,7 +23,7 @@ class Annotations:
     """The properties of a tool according to its server. Defaults are those of MCP: a tool may be destructive.
 
     Args:
-        is_destructive_declared: Whether the server says so, rather than nothing.
+        is_destructive_declared: Whether the server has declared it.
     """
 
     read_only: bool = False
