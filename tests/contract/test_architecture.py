@@ -1,4 +1,4 @@
-"""The list of modules in docs/architecture.md has every file of the package, each with a few words."""
+"""docs/architecture.md lists every module of the package, and docs/adr/README.md every decision."""
 
 import re
 from pathlib import Path
@@ -35,3 +35,11 @@ def test_the_modules_are_in_order_and_described_in_a_few_words() -> None:
     for package, modules in listed_modules().items():
         assert list(modules) == sorted(modules), package
         assert [name for name, words in modules.items() if len(words.split()) > MAX_WORDS] == [], package
+
+
+def test_the_list_of_decisions_has_each_record_with_its_title() -> None:
+    folder = ROOT / "docs/adr"
+    listed = re.findall(r"^- \[(.+)\]\((.+\.md)\)$", (folder / "README.md").read_text(), re.MULTILINE)
+    records = {path.name: path.read_text().partition("\n")[0].removeprefix("# ") for path in folder.glob("[0-9]*.md")}
+    assert len(listed) == len(records)
+    assert {file: title for title, file in listed} == records
