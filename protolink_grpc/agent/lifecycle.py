@@ -40,6 +40,7 @@ from protolink_grpc.mcp.edge.server import McpAgent
 from protolink_grpc.mcp.edge.stdio import serve_stdio
 from protolink_grpc.models.arguments import checks_arguments
 from protolink_grpc.models.card import AgentCard
+from protolink_grpc.models.events import PeerTaskLinked
 from protolink_grpc.models.fold import TaskFold
 from protolink_grpc.models.ids import new_uuid
 from protolink_grpc.models.task import Task
@@ -264,6 +265,9 @@ class AgentLifecycle:
 
     async def _call_agent_of_run(self, run: Run, target: str, task: Task) -> Task:
         return await call_peer_of_run(run, self._components.actions, target, task)
+
+    async def _cancel_delegated(self, link: PeerTaskLinked, reason: str) -> None:
+        await self._peer_tasks.cancel_recorded(link, reason)
 
     @property
     def function_tools(self) -> list[Tool]:
@@ -492,6 +496,7 @@ class AgentLifecycle:
                 has_spans=bool(self._components.telemetry),
                 actions=RunActions(self._components.call_tool_of_run, self._call_agent_of_run),
                 inventory=self._components.tool_inventory,
+                cancel_delegated=self._cancel_delegated,
             )
             self._components.find_conversation = self._service.sessions.open_conversation
             self._service.sessions.state = self._components.control

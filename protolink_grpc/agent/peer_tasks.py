@@ -217,14 +217,13 @@ class PeerTasks:
             return lambda: self.peers.reach_recorded(target, known.url)
         return lambda: self.peers.find(target, known.task_id, known.url)
 
-    async def cancel_recorded(self, target: str, known: PeerTaskLinked, reason: str) -> None:
+    async def cancel_recorded(self, known: PeerTaskLinked, reason: str) -> None:
         """Cancel a task that an earlier process sent. A task that has ended, or that the peer does not have, needs no cancellation.
 
         Raises:
             ProtolinkError: The peer refused it, or was unavailable for `OUTAGE_S`.
         """
-        if known.task_id:
-            await _cancel(self._reach(target, known), known.task_id, reason)
+        await _cancel(self._reach(known.agent_name or known.url, known), known.task_id, reason)
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         """Run a coroutine independently of the calling asyncio task. The end of a canceled run waits for it, up to a timeout."""

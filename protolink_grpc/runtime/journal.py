@@ -76,6 +76,20 @@ class ActionRecord:
     ended: ActionEnded | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Delegation:
+    """Work that an action has sent to another agent.
+
+    Args:
+        link: The ids of its task there.
+        has_ended: The action has ended; it was canceled.
+    """
+
+    action: RunAction
+    link: PeerTaskLinked
+    has_ended: bool
+
+
 class Journal:
     """Responses of models by call id, actions by position, decisions of inferences by key, and the budget that they used.
 
@@ -132,7 +146,7 @@ class Journal:
     @classmethod
     async def of_turn(cls, store: TaskStore, fold: TaskFold) -> "Journal":
         """Read the journal of the current turn of a task."""
-        journal, references, after = cls(fold.usage), References(), fold.turn_sequence
+        journal, after = cls(fold.usage), fold.turn_sequence
         if fold.controls is not None and fold.controls.retries:
             # The log does not repeat the input of a retried turn.
             messages, artifacts = fold.input_end
@@ -141,10 +155,31 @@ class Journal:
                 messages=fold.messages[fold.turn_message : messages],
                 artifacts=fold.artifacts[fold.turn_artifact : artifacts],
             )
-        while frames := await store.read(fold.task_id, after, 1024):
-            journal.take(references.whole(event_from_frame(frame)) for frame in frames)
-            after += len(frames)
+        await journal._read(store, fold.task_id, after)
         return journal
+
+    @classmethod
+    async def of_all_attempts(cls, store: TaskStore, fold: TaskFold) -> "Journal":
+        """Read the journal of the current turn, with the failed attempts before a retry. Only its actions are complete."""
+        journal = cls()
+        is_retried = fold.controls is not None and fold.controls.retries
+        await journal._read(store, fold.task_id, 0 if is_retried else fold.turn_sequence)
+        return journal
+
+    async def _read(self, store: TaskStore, task_id: str, after: int) -> None:
+        references = References()
+        while frames := await store.read(task_id, after, 1024):
+            self.take(references.whole(event_from_frame(frame)) for frame in frames)
+            after += len(frames)
+
+    def open_delegations(self) -> list[Delegation]:
+        """Return the work at other agents whose action has not ended, or was canceled."""
+        found: list[Delegation] = []
+        for record in self._by_action.values():
+            ended, link = record.ended, record.peer_task or _link_of_call(record)
+            if link is not None and link.task_id and (ended is None or ended.outcome == "canceled"):
+                found.append(Delegation(record.action, link, ended is not None))
+        return found
 
     def action_failure(self, action_id: str) -> Failure | None:
         """Return the recorded failure of an action of this turn; None if it did not fail."""
@@ -314,6 +349,13 @@ class Journal:
         if since is not None and self._begun is not None:
             # The current run resumed the wait of an earlier run at some time after the last event.
             self._rests = _add_span(self._rests, since if since >= self._begun else self._last, micros)
+
+
+def _link_of_call(record: ActionRecord) -> PeerTaskLinked | None:
+    """Return the ids that the task of a started typed call has if the call is a task; None for other actions."""
+    url = (record.arguments or record.action.payload).get("url")
+    is_call = record.action.kind == "agent.call" and "method" in record.action.payload
+    return PeerTaskLinked(url=url, task_id=record.action.action_id) if is_call and record.started and url else None
 
 
 _PAUSE = ""

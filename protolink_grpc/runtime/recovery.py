@@ -5,7 +5,7 @@ import os
 import socket
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache, partial
 from typing import Literal
 
@@ -18,7 +18,9 @@ from protolink_grpc.models.ids import new_uuid
 from protolink_grpc.models.lifecycle import TaskState
 from protolink_grpc.models.session import ROLLED_BACK, ThreadRolledBack
 from protolink_grpc.runtime.admission import Admission
+from protolink_grpc.runtime.delegations import Delegations
 from protolink_grpc.runtime.facts import canceled_status, lost_status
+from protolink_grpc.runtime.journal import Delegation
 from protolink_grpc.runtime.log import LiveTask
 from protolink_grpc.runtime.run import Run
 from protolink_grpc.runtime.tasks import Tasks
@@ -101,6 +103,7 @@ class OrphanRecovery:
 
     Args:
         lease: The lease of this process.
+        delegations: The delegated tasks of tasks without a run; None if the agent delegates nothing.
         lease_ttl_s: How long it is valid without a renewal.
         max_resumes_without_progress: As in `Limits`.
         resumes: Returns whether a working task is continued; otherwise it fails.
@@ -115,6 +118,7 @@ class OrphanRecovery:
         admission: Admission,
         lease: Lease,
         *,
+        delegations: Delegations | None = None,
         lease_ttl_s: float,
         max_resumes_without_progress: int,
         resumes: Callable[[TaskFold], bool],
@@ -126,6 +130,8 @@ class OrphanRecovery:
         self._lease_ttl_s = lease_ttl_s
         self._max_resumes = max(1, max_resumes_without_progress)
         self._resumes = resumes
+        self._delegations = delegations
+        self._ending: dict[str, asyncio.Task[None]] = {}
         self._suspect: Run | None = None
         self._trusted_s = 0.0  # until then, other processes are assumed to be alive
 
@@ -165,7 +171,7 @@ class OrphanRecovery:
     async def recover(self) -> None:
         """End or resume the submitted and working tasks whose worker is dead."""
         orphans = await self._tasks.store.orphans(self._tasks.agent_name)
-        active = set(self._tasks.active_task_ids) if orphans else set()
+        active = {*self._tasks.active_task_ids, *self._ending} if orphans else set()
         working = Counter(head.worker for head in orphans if head.state is TaskState.WORKING)
         suspects: list[LiveTask] = []
         for head in orphans:
@@ -194,7 +200,11 @@ class OrphanRecovery:
             # The process that rolled the turn back ended before it canceled it.
             cancellation = CancelRequested(rollback.reason or ROLLED_BACK)
         if cancellation is not None:
-            await live.record([canceled_status(fold.state, cancellation)], claim=True)
+            delegated = await self.find_delegations(fold)
+            if delegated:
+                self.end_canceled(live, delegated, cancellation)
+            else:
+                await live.record([canceled_status(fold.state, cancellation)], claim=True)
         elif not (self._resumes(fold) or fold.state is TaskState.SUBMITTED or fold.suspended or fold.rests_in_pause):
             await self._fail(live, "the process that worked on this task ended before the task was done")
         elif not head.worker:
@@ -213,6 +223,46 @@ class OrphanRecovery:
             log.info("task %s: its process died, a new run continues it", head.task_id)
             self._admission.resume(live, "recovered")
         return None
+
+    async def find_delegations(self, fold: TaskFold) -> list[Delegation]:
+        """Return the delegated tasks to cancel before a task without a run ends as canceled. Raises StoreError."""
+        return [] if self._delegations is None else await self._delegations.find_open(fold)
+
+    def end_canceled(
+        self, live: LiveTask, delegated: Sequence[Delegation], cancellation: CancelRequested
+    ) -> asyncio.Task[None]:
+        """Cancel the delegated tasks of a task without a run, and then end it as canceled. Returns the asyncio task that does it.
+
+        A crash in between leaves the task to the next recovery.
+        """
+        task_id = live.fold.task_id
+        ending = self._ending.get(task_id)
+        if ending is None:
+            ending = asyncio.get_running_loop().create_task(self._end_canceled(live, delegated, cancellation))
+            self._ending[task_id] = ending
+            ending.add_done_callback(lambda _: self._ending.pop(task_id, None))
+        return ending
+
+    async def _end_canceled(
+        self, live: LiveTask, delegated: Sequence[Delegation], cancellation: CancelRequested
+    ) -> None:
+        if self._delegations is None:
+            return
+        try:
+            ends = await self._delegations.cancel(delegated, cancellation.reason)
+            await live.record([*ends, canceled_status(live.fold.state, cancellation)])
+        except (LeaseLostError, SequenceConflictError, InvalidTransitionError):
+            pass  # another process was faster, or the task ended
+        except Exception as error:  # as in `recover`
+            log.error("task %s: its cancellation failed and will be retried: %r", live.fold.task_id, error)
+
+    async def aclose(self) -> None:
+        """Stop the cancellations of delegated tasks. The next start continues them."""
+        ending = list(self._ending.values())
+        for each in ending:
+            each.cancel()
+        if ending:
+            await asyncio.wait(ending)
 
     async def _find_rollback(self, fold: TaskFold) -> ThreadRolledBack | None:
         """Return the rollback that took the turn of a task out of its conversation, or None."""

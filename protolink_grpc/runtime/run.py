@@ -57,6 +57,7 @@ from protolink_grpc.policy.budget import BudgetEnforcer, effective
 from protolink_grpc.runtime.actions.action_context import executing_action
 from protolink_grpc.runtime.actions.approval_answers import answer_event, first_answer, seconds_left
 from protolink_grpc.runtime.controls import Controls
+from protolink_grpc.runtime.delegations import Delegations
 from protolink_grpc.runtime.facts import (
     FLOW_PROMPT,
     Emitter,
@@ -135,6 +136,7 @@ class RunHost:
         on_end: Called with each run at its end.
         actions: None if a handler cannot request actions.
         has_spans: The telemetry makes a span of each run.
+        delegations: Cancels tasks that earlier runs have delegated; None if the agent delegates nothing.
     """
 
     handler: Handler
@@ -147,6 +149,7 @@ class RunHost:
     on_end: Callable[["Run"], None]
     actions: RunActions | None = None
     has_spans: bool = False
+    delegations: Delegations | None = None
 
 
 class Run(Emitter):
@@ -567,26 +570,49 @@ class Run(Emitter):
         if self.is_taken:
             log.warning("task %s was taken by another process, run %s ends here", self.task_id, self.run_id)
             return None
-        token = self.token
+        token, endings = self.token, list[Fact]()
         if token.is_cancelled:
-            if self._ends_after is not None:
-                with suppress(asyncio.CancelledError):  # the service is stopping
-                    await asyncio.wait(self._ends_after, timeout=CANCEL_GRACE_S)
-            ending = TaskStatusChanged.because(fold.state, TaskState.CANCELED, token.reason, usage=self.usage)
+            try:
+                ends = await self._cancel_delegations()
+            except asyncio.CancelledError:
+                # The service is stopping. The recovery ends the task.
+                await self._record_rest([])
+                return None
+            status = TaskStatusChanged.because(fold.state, TaskState.CANCELED, token.reason, usage=self.usage)
+            endings = [*ends, status]
         elif self.is_abandoned and self._stays(fold):
             await self._record_rest([])
             self.is_left = True
             return UnavailableError("the agent was stopped before the task was done; its next start goes on with it")
         elif self.is_abandoned:
-            ending = lost_status(fold.state, "the agent was stopped before the task was done")
+            endings = [lost_status(fold.state, "the agent was stopped before the task was done")]
         else:
             failure = Failure.of(AGENT_FAILED, "the handler canceled itself")
-            ending = TaskStatusChanged(fold.state, TaskState.FAILED, failure)
+            endings = [TaskStatusChanged(fold.state, TaskState.FAILED, failure)]
         try:
-            await self._record_rest([ending])
+            await self._record_rest(endings)
         except StoreError as error:
             return error
         return None
+
+    async def _cancel_delegations(self) -> list[Fact]:
+        """Wait for the cancellations of this run's delegated tasks, and cancel those that only earlier runs have followed.
+
+        Returns the ends of their actions.
+        """
+        if self._ends_after is not None:
+            await asyncio.wait(self._ends_after, timeout=CANCEL_GRACE_S)
+        delegations, fold = self._host.delegations, self.live.fold
+        is_retried = fold.controls is not None and fold.controls.retries
+        if delegations is None or (self._opening and not is_retried):
+            return []
+        try:
+            await self._record_rest([])
+            found = [each for each in await delegations.find_open(fold) if not each.has_ended]
+        except StoreError as error:
+            log.warning("task %s: its delegated tasks cannot be canceled: %s", self.task_id, error)
+            return []
+        return await delegations.cancel(found, self.token.reason or "")
 
     async def _record_rest(self, facts: list[Fact]) -> None:
         """Record the facts that the handler emitted before it was interrupted, and then `facts`."""

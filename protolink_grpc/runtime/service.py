@@ -5,7 +5,7 @@ watches the log, `watch` only watches. A service is used from one event loop.
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,7 +19,7 @@ from protolink_grpc.errors import (
 from protolink_grpc.logs import get_logger
 from protolink_grpc.models.cancellation import CancellationToken
 from protolink_grpc.models.clock import Clock, SystemClock
-from protolink_grpc.models.events import CancelRequested
+from protolink_grpc.models.events import CancelRequested, PeerTaskLinked
 from protolink_grpc.models.fold import TaskFold
 from protolink_grpc.models.lifecycle import INTERRUPTED, TERMINAL, TaskState
 from protolink_grpc.models.redaction import DEFAULT_REDACTION_POLICY, RedactionPolicy
@@ -31,6 +31,7 @@ from protolink_grpc.reports.run_saver import RunSaver
 from protolink_grpc.runtime.actions.approvals import Approvals, ApprovalService, CheckEdit
 from protolink_grpc.runtime.admission import AcceptedTurn, Admission
 from protolink_grpc.runtime.controls import Controls
+from protolink_grpc.runtime.delegations import Delegations
 from protolink_grpc.runtime.facts import canceled_status
 from protolink_grpc.runtime.limits import Limits
 from protolink_grpc.runtime.live_text import LiveTexts
@@ -90,6 +91,7 @@ class TaskService:
         has_spans: The telemetry makes a span of each run and action, so calls to other agents name them as their parents.
         actions: The actions that code of the handler can request of its run.
         inventory: Returns the tools and peers for a principal with these scopes. None: the agent has no tools.
+        cancel_delegated: Cancels a task at another agent; see `Delegations`. None: the agent delegates nothing.
 
     Attributes:
         approvals: Lists, watches and answers the approvals of the tasks.
@@ -117,6 +119,7 @@ class TaskService:
         has_spans: bool = False,
         actions: RunActions | None = None,
         inventory: Inventory | None = None,
+        cancel_delegated: Callable[[PeerTaskLinked, str], Awaitable[None]] | None = None,
         clock: Clock | None = None,
     ) -> None:
         self.agent_name = agent_name
@@ -154,12 +157,14 @@ class TaskService:
             self._retire,
             actions,
             has_spans,
+            None if cancel_delegated is None else Delegations(store, cancel_delegated),
         )
         self._admission = Admission(self._tasks, host)
         self._recovery = OrphanRecovery(
             self._tasks,
             self._admission,
             lease,
+            delegations=host.delegations,
             lease_ttl_s=bounds.lease_ttl_s,
             max_resumes_without_progress=bounds.max_resumes_without_progress,
             resumes=resumes,
@@ -254,6 +259,7 @@ class TaskService:
             self._recovery_task.cancel()
             await asyncio.wait([self._recovery_task])
             self._recovery_task = None
+        await self._recovery.aclose()
         self.store.listeners.remove(self._listener)
         self._tasks.warm.clear()
         await self._release_left()
@@ -570,8 +576,10 @@ class TaskService:
             return fold
         without_worker = live.worker in (self.store.worker, HELD, "")
         elsewhere = run is None and fold.state not in INTERRUPTED and not without_worker
+        ends_here = run is None and not elsewhere and fold.state not in TERMINAL
+        delegated = await self._recovery.find_delegations(fold) if ends_here else []
         try:
-            if run is not None or elsewhere:
+            if run is not None or elsewhere or delegated:
                 await live.record([cancellation])
             else:
                 await live.record([cancellation, canceled_status(fold.state, cancellation)])
@@ -584,6 +592,10 @@ class TaskService:
         if run is not None:
             run.cancel(cancellation.reason)
             await run.wait_ended(self.limits.cancel_wait_s)
+        elif delegated:
+            await asyncio.wait(
+                [self._recovery.end_canceled(live, delegated, cancellation)], timeout=self.limits.cancel_wait_s
+            )
         elif elsewhere:
             fold = await self._canceled_elsewhere(live)
         else:

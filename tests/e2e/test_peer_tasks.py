@@ -20,6 +20,7 @@ from protolink_grpc import (
     AgentCard,
     AgentClient,
     AppendedFacts,
+    Limits,
     Message,
     Pipeline,
     Registry,
@@ -380,6 +381,126 @@ async def test_a_cancel_of_a_recovered_task_reaches_the_a2a_agent(tmp_path: Path
                     break
             await client.cancel_task(None, task_id)
             await server.errands.stopped.wait()
+        assert server.errands.canceled == [remote_id]
+
+
+async def ended_as_canceled(agent: Agent, task_id: str) -> None:
+    """The task is canceled, and its log has the end of the delegation before that."""
+    task = await AgentClient(url=agent.card.url).wait_task(task_id)
+    assert task.state is TaskState.CANCELED
+    kinds = [event.type for event in await log_of(agent, task_id)]
+    assert kinds.count("action.canceled") == 1
+    assert kinds.index("action.canceled") < len(kinds) - 1
+
+
+async def test_a_cancel_whose_process_died_reaches_the_a2a_agent_after_the_restart(
+    tmp_path: Path, launch: Launch
+) -> None:
+    async with a2a_server() as server:
+        cancel_request = 7
+        program = await launch(CALLER, "handler", tmp_path / "tasks.db", server.url, cancel_request, FAULTS)
+        client = AgentClient(url=await program.line(), outage_s=0)
+        task = await client.submit_task(None, Task.create("go"))
+        link = await linked(client, task.id)
+        with suppress(UnavailableError):
+            await client.cancel_task(None, task.id, reason="no longer needed")
+        assert await program.end() == -signal.SIGKILL
+        assert server.errands.canceled == []
+        async with Caller("handler", tmp_path / "tasks.db", server.url) as agent:
+            await ended_as_canceled(agent, task.id)
+            assert server.errands.canceled == [link.task_id]
+        async with Caller("handler", tmp_path / "tasks.db", server.url):
+            pass
+        assert server.errands.canceled == [link.task_id]
+
+
+async def test_a_cancel_whose_process_died_reaches_an_agent_of_this_package_after_the_restart(
+    tmp_path: Path, launch: Launch
+) -> None:
+    async def work(agent: Handled, task: Task) -> None:
+        await asyncio.Event().wait()
+
+    async with Handled("worker", work) as worker:
+        program = await launch(CALLER, "handler", tmp_path / "tasks.db", worker.card.url, 7, FAULTS)
+        client = AgentClient(url=await program.line(), outage_s=0)
+        task = await client.submit_task(None, Task.create("go"))
+        link = await linked(client, task.id)
+        with suppress(UnavailableError):
+            await client.cancel_task(None, task.id, reason="no longer needed")
+        assert await program.end() == -signal.SIGKILL
+        async with Caller("handler", tmp_path / "tasks.db", worker.card.url) as agent:
+            await ended_as_canceled(agent, task.id)
+            child = await AgentClient(url=worker.card.url).wait_task(link.task_id)
+            assert (child.state, child.cancel_reason) == (TaskState.CANCELED, "no longer needed")
+
+
+async def test_a_task_ends_as_canceled_after_a_failed_cancel_of_its_delegated_task_is_repeated(
+    tmp_path: Path, launch: Launch
+) -> None:
+    async with a2a_server() as server:
+        program = await launch(CALLER, "handler", tmp_path / "tasks.db", server.url, 7, FAULTS)
+        client = AgentClient(url=await program.line(), outage_s=0)
+        task = await client.submit_task(None, Task.create("go"))
+        link = await linked(client, task.id)
+        with suppress(UnavailableError):
+            await client.cancel_task(None, task.id)
+        assert await program.end() == -signal.SIGKILL
+        cancel_task, refusals = server.handler.on_cancel_task, [1, 2]
+
+        async def fail(*given: Any) -> Any:
+            if refusals:
+                refusals.pop()
+                raise InternalError("the database is away")
+            return await cancel_task(*given)
+
+        server.handler.on_cancel_task = fail
+        async with Caller("handler", tmp_path / "tasks.db", server.url) as agent:
+            await ended_as_canceled(agent, task.id)
+        assert server.errands.canceled == [link.task_id]
+
+
+class Late(Caller):
+    """An agent that is canceled before it comes to its delegation."""
+
+    def __init__(self, path: Path, peer: str) -> None:
+        super().__init__("handler", path, peer)
+        self.begun = asyncio.Event()
+
+    async def handle_task(self, task: Task) -> Task:
+        self.begun.set()
+        await asyncio.Event().wait()
+        return task
+
+
+async def test_a_cancel_of_a_recovered_run_reaches_delegations_that_it_has_not_come_to(
+    tmp_path: Path, launch: Launch
+) -> None:
+    async with a2a_server() as server:
+        task_id, remote_id = await killed_while_the_peer_works(launch, "handler", tmp_path / "tasks.db", server)
+        async with Late(tmp_path / "tasks.db", server.url) as agent:
+            await agent.begun.wait()
+            await AgentClient(url=agent.card.url).cancel_task(None, task_id)
+            await ended_as_canceled(agent, task_id)
+        assert server.errands.canceled == [remote_id]
+
+
+async def test_a_cancel_of_a_retry_that_waits_reaches_what_the_lost_attempt_has_delegated(
+    tmp_path: Path, launch: Launch
+) -> None:
+    async with a2a_server() as server:
+        task_id, remote_id = await killed_while_the_peer_works(launch, "handler", tmp_path / "tasks.db", server)
+
+        async def wait(agent: Handled, task: Task) -> None:
+            await asyncio.Event().wait()
+
+        store, limits = SQLiteStore(tmp_path / "tasks.db"), Limits(max_concurrency=1)
+        async with Handled("caller", wait, store=store, recovery="lost", limits=limits) as agent:
+            client = AgentClient(url=agent.card.url)
+            assert (await client.wait_task(task_id)).state is TaskState.FAILED
+            await client.submit_task(None, Task.create("take the slot"))
+            await client.tasks.retry(task_id)
+            await client.cancel_task(None, task_id)
+            await ended_as_canceled(agent, task_id)
         assert server.errands.canceled == [remote_id]
 
 

@@ -117,7 +117,7 @@ async def test_a_cancel_is_repeated_while_the_agent_fails() -> None:
     client = Flaky()
     client.refusals = [InternalError("broken"), UnavailableError("away")]
     peers = peers_of(client)
-    await peers.cancel_recorded(URL, LINK, "no longer needed")
+    await peers.cancel_recorded(LINK, "no longer needed")
     assert client.canceled.get_nowait() == "remote"
     await peers.aclose()
 

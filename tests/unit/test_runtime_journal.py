@@ -116,6 +116,34 @@ def test_an_action_is_found_by_its_position_with_all_that_became_of_it() -> None
     assert record.peer_task == PeerTaskLinked("shop", "grpc://shop:2", "plgrpc", "one")
 
 
+def test_work_at_another_agent_is_open_until_its_action_has_ended() -> None:
+    def call(name: str, **payload: Any) -> list[RunEvent]:
+        request = RunAction("agent.call", name, {"agent": "shop", **payload}, action_id=f"id-{name}")
+        return [of(name, ActionRequested(request, position=name)), of(name, ActionStarted("agent.call", name))]
+
+    link = PeerTaskLinked("shop", "http://shop", "a2a", "theirs")
+    journal = read(
+        SUBMITTED,
+        begins(1),
+        *call("works"),
+        of("works", link),
+        *call("done"),
+        of("done", link),
+        of("done", ActionEnded("agent.call", "done")),
+        *call("canceled"),
+        of("canceled", link),
+        of("canceled", ActionEnded("agent.call", "canceled", outcome="canceled")),
+        *call("typed", method="/acme.Shop/Buy", url="grpc://shop:1"),
+        *call("not sent"),
+    )
+    found = [(each.action.name, each.link, each.has_ended) for each in journal.open_delegations()]
+    assert found == [
+        ("works", link, False),
+        ("canceled", link, True),
+        ("typed", PeerTaskLinked(url="grpc://shop:1", task_id="id-typed"), False),
+    ]
+
+
 def action_as_read(record: ActionRecord) -> RunAction:
     return replace(action(), created_at=record.action.created_at)
 
