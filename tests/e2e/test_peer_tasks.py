@@ -373,13 +373,16 @@ async def test_a_question_is_taken_as_the_answer_to_a_message_only_if_the_agent_
 async def test_a_cancel_of_a_recovered_task_reaches_the_a2a_agent(tmp_path: Path, launch: Launch) -> None:
     async with a2a_server() as server:
         task_id, remote_id = await killed_while_the_peer_works(launch, "handler", tmp_path / "tasks.db", server)
-        requests = len(server.requests)
+        get_task, asked = server.handler.on_get_task, asyncio.Event()
+
+        async def note(*given: Any) -> Any:
+            asked.set()
+            return await get_task(*given)
+
+        server.handler.on_get_task = note
         async with Caller("handler", tmp_path / "tasks.db", server.url) as agent:
-            client = AgentClient(url=agent.card.url)
-            async for event in client.subscribe(task_id):
-                if isinstance(event.payload, ActionStarted) and len(server.requests) > requests:
-                    break
-            await client.cancel_task(None, task_id)
+            await asked.wait()
+            await AgentClient(url=agent.card.url).cancel_task(None, task_id)
             await server.errands.stopped.wait()
         assert server.errands.canceled == [remote_id]
 
