@@ -1,6 +1,7 @@
 package plgrpc
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -45,7 +46,7 @@ type Error struct {
 	Metadata   map[string]string // the dynamic values of the sentence, for instance task_id
 	Violations []Violation       // which fields of the request were wrong
 	RetryDelay time.Duration     // how long the server asks to wait before a repetition; 0 where it does not
-	TaskID     string            // of the task that was sent, begun or not; empty for calls that send none
+	TaskID     string            // of the task that was sent, begun or not, or that the server names; may be empty
 	status     *status.Status
 	answered   bool  // the status has an ErrorInfo: the server itself says so
 	remote     bool  // gRPC has reported it, and not code of the caller's
@@ -116,6 +117,9 @@ func FromError(err error) *Error {
 			e.RetryDelay = detail.GetRetryDelay().AsDuration()
 		}
 	}
+	if e.Domain == Domain {
+		e.TaskID = e.Metadata["task_id"]
+	}
 	if e.Domain == "" && e.Reason == "" {
 		e.Reason = reasons[e.Code]
 	}
@@ -144,6 +148,6 @@ func aboutTask(err error, taskID string) error {
 		return nil
 	}
 	e := *FromError(err)
-	e.TaskID = taskID
+	e.TaskID = cmp.Or(taskID, e.TaskID)
 	return &e
 }

@@ -43,6 +43,26 @@ func TestAnErrorSaysWhatTheServerSaid(t *testing.T) {
 	}
 }
 
+func TestAnErrorNamesTheTaskOfTheCallOrThatOfTheServer(t *testing.T) {
+	named := func(domain string) error {
+		return failed(t, codes.NotFound,
+			&errdetails.ErrorInfo{Reason: "TASK_NOT_FOUND", Domain: domain, Metadata: map[string]string{"task_id": "t-1"}})
+	}
+	for _, each := range []struct {
+		err  error
+		want string
+	}{
+		{FromError(named(Domain)), "t-1"},
+		{aboutTask(named(Domain), ""), "t-1"},
+		{aboutTask(named(Domain), "t-2"), "t-2"},
+		{FromError(named("example.com")), ""},
+	} {
+		if got := FromError(each.err).TaskID; got != each.want {
+			t.Errorf("%v has the task %q, want %q", each.err, got, each.want)
+		}
+	}
+}
+
 func TestAFullAgentIsRetryableIfItSaysWhen(t *testing.T) {
 	wait := &errdetails.RetryInfo{RetryDelay: durationpb.New(2 * time.Second)}
 	for err, want := range map[error]bool{

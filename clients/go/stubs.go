@@ -179,5 +179,5 @@ func typedError(ctx context.Context, err error) error {
 	if sent, _ := metadata.FromOutgoingContext(ctx); len(sent.Get(taskIDHeader)) > 0 {
 		chosen = sent.Get(taskIDHeader)[0]
 	}
-	return aboutTask(failure, cmp.Or(failure.TaskID, failure.Metadata["task_id"], chosen))
+	return aboutTask(failure, cmp.Or(failure.TaskID, chosen))
 }

@@ -35,6 +35,7 @@ CASES = (
     "idle-cuts",
     "flapping",
     "retry-bound",
+    "deadline-in-outage",
     "cancel-in-pause",
     "decision-in-cut",
     "forgotten-task",

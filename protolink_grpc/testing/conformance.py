@@ -408,6 +408,17 @@ async def retry_bound(world: World) -> None:
     await expect_given_up(world, task.id, word, time.monotonic() - began)
 
 
+async def deadline_in_outage(world: World) -> None:
+    hasty = AgentClient(url=world.hostile.url, timeout=1.0)
+    task, began = Task.create(f"down {uuid.uuid4().hex}"), time.monotonic()
+    async with expect_refusal(DeadlineExceededError) as late:
+        await hasty.send_task(None, task)
+    after_s = time.monotonic() - began
+    expect(f"whether it took 1 s: {after_s:.2f}", 0.95 <= after_s < 1.9, True)
+    expect("metadata task_id", late[0].metadata.get("task_id"), task.id)
+    await world.agent.cancel_task(None, task.id)
+
+
 async def expect_given_up(world: World, task_id: str, word: str, after_s: float) -> None:
     """Check that the client gave up in time, after a moderate number of calls, and cancel the task, which is still working."""
     expect("the state", (await world.agent.get_task(task_id)).state, TaskState.WORKING)
@@ -832,6 +843,7 @@ PROGRAM: dict[str, Callable[[World], Awaitable[None]]] = {
     "idle-cuts": idle_cuts,
     "flapping": flapping,
     "retry-bound": retry_bound,
+    "deadline-in-outage": deadline_in_outage,
     "cancel-in-pause": cancel_in_pause,
     "decision-in-cut": decision_in_cut,
     "forgotten-task": forgotten_task,

@@ -677,6 +677,15 @@ def retry_bound(world: World) -> None:
     expect_given_up(world, task.task_id, word, time.monotonic() - began)
 
 
+def deadline_in_outage(world: World) -> None:
+    task, began = text_input(f"down {uuid.uuid4().hex}"), time.monotonic()
+    with refused_with(StatusCode.DEADLINE_EXCEEDED, ""):
+        Client(world.hostile_url, timeout_s=1.0).send(task)
+    after_s = time.monotonic() - began
+    expect(f"whether it took 1 s: {after_s:.2f}", 0.95 <= after_s < 1.9, True)
+    stop(world, task.task_id, "seen")
+
+
 def expect_given_up(world: World, task_id: str, word: str, after_s: float) -> None:
     """The client must have given up in time, after a decent number of calls; the task works on, until it is canceled here."""
     expect("the state", get(world, task_id).state, v1.TaskState.WORKING)
@@ -883,6 +892,7 @@ PROGRAM: tuple[Callable[[World], None], ...] = (
     idle_cuts,
     flapping,
     retry_bound,
+    deadline_in_outage,
     cancel_in_pause,
     decision_in_cut,
     forgotten_task,

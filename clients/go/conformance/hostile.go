@@ -177,6 +177,20 @@ func retryBound(ctx context.Context, s *stage) error {
 	return checkCalls(ctx, s, word)
 }
 
+func deadlineInOutage(ctx context.Context, s *stage) error {
+	hasty, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	began := time.Now()
+	_, err := s.hostile.Send(hasty, plgrpc.Text("down "+uuid.NewString()))
+	took := time.Since(began)
+	if err := refused(err, plgrpc.ErrDeadlineExceeded); err != nil {
+		return err
+	}
+	_, canceled := s.agent.Cancel(ctx, plgrpc.FromError(err).TaskID, "seen")
+	isInTime := took >= 950*time.Millisecond && took < 1900*time.Millisecond
+	return errors.Join(canceled, expect("whether it took 1 s: "+took.String(), isInTime, true))
+}
+
 func cancelInPause(ctx context.Context, s *stage) error {
 	hasty, cancel := context.WithCancel(ctx)
 	defer cancel()

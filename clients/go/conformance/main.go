@@ -73,6 +73,7 @@ var cases = []struct {
 	{"idle-cuts", idleCuts},
 	{"flapping", flapping},
 	{"retry-bound", retryBound},
+	{"deadline-in-outage", deadlineInOutage},
 	{"cancel-in-pause", cancelInPause},
 	{"decision-in-cut", decisionInCut},
 	{"forgotten-task", forgottenTask},

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, sleep_until};
 use tonic::Code;
 
 use crate::Error;
@@ -65,14 +65,23 @@ impl Patience {
     ///
     /// # Errors
     ///
-    /// `error` itself: it was no cut, or has lasted too long, or the next attempt would come too late.
+    /// `error` itself: it was no cut, or has lasted too long. `DeadlineExceeded`, at `end`: the next attempt would come
+    /// too late.
     pub(crate) async fn after(&mut self, error: Error, end: Option<Instant>) -> Result<(), Error> {
-        match self.pause_after(&error) {
-            Some(pause) if end.is_none_or(|end| Instant::now() + pause < end) => {
+        let Some(pause) = self.pause_after(&error) else {
+            return Err(error);
+        };
+        match end.filter(|end| Instant::now() + pause >= *end) {
+            None => {
                 sleep(pause).await;
                 Ok(())
             }
-            _ => Err(error),
+            Some(end) => {
+                sleep_until(end).await;
+                let last = error.message();
+                let late = format!("there was no answer in time; the last attempt failed: {last}");
+                Err(Error::new(Code::DeadlineExceeded, late))
+            }
         }
     }
 
@@ -218,10 +227,17 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn no_pause_goes_beyond_the_deadline() {
+    async fn a_pause_ends_at_the_deadline() {
         let mut patience = Patience::new(DEFAULT_PATIENCE);
         let end = Instant::now() + Duration::from_secs(1);
-        while patience.after(gone(), Some(end)).await.is_ok() {}
-        assert!(Instant::now() < end);
+        let late = loop {
+            match patience.after(gone(), Some(end)).await {
+                Ok(()) => assert!(Instant::now() < end),
+                Err(error) => break error,
+            }
+        };
+        assert_eq!(late.code(), Code::DeadlineExceeded);
+        assert!(late.message().ends_with("gone"), "{late}");
+        assert!(Instant::now() < end + Duration::from_millis(2)); // timers count milliseconds
     }
 }

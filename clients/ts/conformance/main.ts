@@ -843,6 +843,21 @@ const CASES: Record<string, (stage: Stage) => Promise<void>> = {
     });
   },
 
+  async "deadline-in-outage"(stage) {
+    if (stage.isHttp) {
+      throw new Skip("the hostile proxy speaks gRPC only, and it is what makes all answers get lost");
+    }
+    const waiting = newTask(`down ${word()}`);
+    await throughProxy(stage, {}, async (client) => {
+      const began = performance.now();
+      const error = await refused(client.send(waiting, { timeoutMs: 1_000 }), Code.DeadlineExceeded);
+      const tookMs = performance.now() - began;
+      assert.ok(tookMs >= 950 && tookMs < 1_900, `it took ${tookMs} ms`);
+      assert.equal(error.reason, "DEADLINE_EXCEEDED");
+      await stage.agent.cancel(error.taskId, "seen");
+    });
+  },
+
   async "cancel-in-pause"(stage) {
     const waiting = newTask(`flap ${word()}`);
     await throughProxy(stage, {}, async (client) => {

@@ -146,6 +146,19 @@ pub async fn retry_bound(world: &World) -> Outcome {
     called_some_times(world, &word).await
 }
 
+pub async fn deadline_in_outage(world: &World) -> Outcome {
+    let (word, began) = (new_word(), Instant::now());
+    let hasty = hostile(world)?.with_timeout(Duration::from_secs(1));
+    let failed = hasty.send(format!("down {word}")).await;
+    let error = refused(failed, Code::DeadlineExceeded, reason::DEADLINE_EXCEEDED)?;
+    expect("whether it took 1 s", began.elapsed().as_millis() / 950, 1)?;
+    world
+        .agent
+        .cancel(error.task_id().ok_or("the error names no task")?, "seen")
+        .await?;
+    Ok(())
+}
+
 pub async fn cancel_in_pause(world: &World) -> Outcome {
     let submission = Submission::text(format!("flap {}", new_word()));
     let task_id = submission.task_id().to_owned();

@@ -120,6 +120,7 @@ async fn main() -> ExitCode {
     passed &= outcome("idle-cuts", faults::idle_cuts(world)).await;
     passed &= outcome("flapping", faults::flapping(world)).await;
     passed &= outcome("retry-bound", faults::retry_bound(world)).await;
+    passed &= outcome("deadline-in-outage", faults::deadline_in_outage(world)).await;
     passed &= outcome("cancel-in-pause", faults::cancel_in_pause(world)).await;
     passed &= outcome("decision-in-cut", faults::decision_in_cut(world)).await;
     passed &= outcome("forgotten-task", faults::forgotten_task(world)).await;

@@ -82,8 +82,14 @@ final class Operation {
     if (isEnded()) {
       return cancellation();
     }
-    return (thrown instanceof ProtolinkException error ? error : ProtolinkException.from(thrown))
-        .about(taskId);
+    ProtolinkException error =
+        thrown instanceof ProtolinkException known ? known : ProtolinkException.from(thrown);
+    ProtolinkException last = patience.lastCut();
+    if (error.code() == Status.Code.DEADLINE_EXCEEDED && !error.hasErrorInfo() && last != null) {
+      String message = "no answer before the deadline; the last attempt failed: ";
+      error = ProtolinkException.of(error.code(), message + last.getMessage(), thrown);
+    }
+    return error.about(taskId);
   }
 
   /** Why this was ended early. */

@@ -26,6 +26,7 @@ final class Patience {
   private Duration bound = FIRST_PAUSE;
   private boolean isCut;
   private long firstCutNanos;
+  private ProtolinkException lastCut;
 
   /**
    * Of one call with all its attempts.
@@ -58,10 +59,11 @@ final class Patience {
 
   /**
    * The pause after an attempt that failed so: doubling, with jitter, and not shorter than the
-   * server asks for. The last one ends when patience does.
+   * server asks for. The last one ends when patience does, or at the deadline: then the next attempt
+   * fails with DEADLINE_EXCEEDED.
    *
    * @throws ProtolinkException the same error, if it is the answer of the server, or patience has
-   *     run out, or the pause would outlast patience or the deadline
+   *     run out, or the pause would outlast patience
    */
   Duration pauseAfter(ProtolinkException error) {
     if (!isCut(error)) {
@@ -77,10 +79,16 @@ final class Patience {
     }
     Duration least = error.retryDelay().orElse(Duration.ZERO);
     Duration pause = longer(least, shorter(left, nextPause()));
-    if (pause.compareTo(left) > 0 || isLate(pause)) {
+    if (pause.compareTo(left) > 0) {
       throw error;
     }
-    return pause;
+    lastCut = error;
+    return deadline == null ? pause : shorter(pause, longer(Duration.ZERO, leftOf(deadline)));
+  }
+
+  /** The error of the last attempt after which there was a further one; null if there was none. */
+  ProtolinkException lastCut() {
+    return lastCut;
   }
 
   /**
@@ -111,8 +119,8 @@ final class Patience {
     return Duration.ofNanos(ThreadLocalRandom.current().nextLong(most / 2, most + 1));
   }
 
-  private boolean isLate(Duration pause) {
-    return deadline != null && deadline.timeRemaining(TimeUnit.NANOSECONDS) <= pause.toNanos();
+  private static Duration leftOf(Deadline deadline) {
+    return Duration.ofNanos(deadline.timeRemaining(TimeUnit.NANOSECONDS));
   }
 
   private static Duration shorter(Duration one, Duration other) {

@@ -54,9 +54,9 @@ public final class ProtolinkException extends RuntimeException {
         cause);
   }
 
-  /** The same error of a call about a task; empty means none. */
+  /** The same error of a call about a task; empty means that only the server may name one. */
   ProtolinkException about(String taskId) {
-    if (taskId.equals(this.taskId)) {
+    if (taskId.isEmpty() || taskId.equals(this.taskId)) {
       return this;
     }
     ProtolinkException error = new ProtolinkException(status, taskId, getCause());

@@ -143,9 +143,12 @@ class PatienceTest {
   }
 
   @Test
-  void noPauseOutlastsTheDeadline() {
+  void aPauseEndsAtTheDeadline() {
     Patience hasty =
         patience(Duration.ofSeconds(60), Deadline.after(40, TimeUnit.MILLISECONDS));
-    assertThrows(ProtolinkException.class, () -> hasty.pauseAfter(CUT));
+    assertTrue(hasty.pauseAfter(CUT).compareTo(Duration.ofMillis(40)) <= 0);
+    Patience late =
+        patience(Duration.ofSeconds(60), Deadline.after(-1, TimeUnit.MILLISECONDS));
+    assertEquals(Duration.ZERO, late.pauseAfter(CUT));
   }
 }

@@ -57,6 +57,7 @@ final class HostileCases {
     cases.put("idle-cuts", this::idleCuts);
     cases.put("flapping", this::flapping);
     cases.put("retry-bound", this::retryBound);
+    cases.put("deadline-in-outage", this::deadlineInOutage);
     cases.put("cancel-in-pause", this::cancelInPause);
     cases.put("decision-in-cut", this::decisionInCut);
     cases.put("forgotten-task", this::forgottenTask);
@@ -153,6 +154,19 @@ final class HostileCases {
     expect("the id", agent.get(error.taskId()).getState(), TaskState.TASK_STATE_WORKING);
     agent.cancel(error.taskId(), "seen");
     expectCalls(word);
+  }
+
+  private void deadlineInOutage() {
+    long began = System.nanoTime();
+    try (ProtolinkClient client = hostile()) {
+      ProtolinkClient hasty = client.withDeadline(Duration.ofSeconds(1));
+      ProtolinkException error = refused(() -> hasty.send("down " + word()));
+      expect("the code", error.code(), Status.Code.DEADLINE_EXCEEDED);
+      expect("the reason", error.reason(), Reason.DEADLINE_EXCEEDED);
+      long tookMillis = TimeUnit.NANOSECONDS.toMillis(System.nanoTime() - began);
+      expect("whether it took 1 s: " + tookMillis, tookMillis >= 950 && tookMillis < 1_900, true);
+      agent.cancel(error.taskId(), "seen");
+    }
   }
 
   private static ProtolinkException expectPatience(Runnable call) {
