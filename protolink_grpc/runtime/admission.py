@@ -280,14 +280,18 @@ class Admission:
             live.opening = Opening(fold.thread_id or DEFAULT_THREAD)
             run = self._begin(live, [retried], principal, submission, cause="retried", scopes=submission.scopes)
             return await self._opened(run)
-        except (SequenceConflictError, LeaseLostError, InvalidTransitionError):
+        except (SequenceConflictError, LeaseLostError, InvalidTransitionError) as error:
             # Another request has retried the task at the same time; it may be a repetition of this one.
             other = self._tasks.visible_run(task_id, principal)
             if other is not None:
                 await other.wait_decided()
             if request_id and (turn := await self.turn_of(request_id, principal)) is not None:
                 return turn
-            raise
+            if isinstance(error, InvalidTransitionError):
+                raise
+            raise InvalidTransitionError(
+                f"task {task_id} is being retried by another process", current=str(fold.state)
+            ) from None
 
     async def _find_at_rest(self, task_id: str, principal: str) -> LiveTask:
         """Return a principal's task after the end of the append in progress. Raises TaskNotFoundError."""

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from protolink_grpc import SQLiteStore, Task
-from protolink_grpc.errors import LinkCycleError, TaskAlreadyRunningError
+from protolink_grpc.errors import InvalidTransitionError, LinkCycleError, TaskAlreadyRunningError
 from protolink_grpc.models.events import TaskProgress
 from protolink_grpc.models.lifecycle import TERMINAL, TaskState
 from protolink_grpc.models.task_control import LinkKind, TaskDescription, TaskLink, TaskStatus
@@ -96,6 +96,16 @@ async def test_a_draft_is_started_once_by_two_processes(desks: tuple[Desk, Desk]
     await asyncio.gather(*(each.control.start(task_id, "ann") for each in desks for _ in range(3)))
     assert await here.end(task_id) is TaskState.COMPLETED
     assert here.began + there.began == ["once"]
+
+
+async def test_of_two_processes_that_retry_a_task_at_once_one_does(desks: tuple[Desk, Desk]) -> None:
+    here, there = desks
+    task_id = await here.draft("again")
+    await here.service.cancel(task_id, "ann")
+    outcomes = await asyncio.gather(*(each.control.retry(task_id, "ann") for each in desks), return_exceptions=True)
+    assert sum(isinstance(each, InvalidTransitionError) for each in outcomes) == 1
+    assert await here.end(task_id) is TaskState.COMPLETED
+    assert here.began + there.began == ["again"]
 
 
 async def test_two_processes_do_not_close_a_cycle(desks: tuple[Desk, Desk]) -> None:
