@@ -33,7 +33,7 @@ from protolink_grpc.runtime.log import Fact, LiveTask, Within
 from protolink_grpc.runtime.run import Run, RunHost
 from protolink_grpc.runtime.slots import Ticket
 from protolink_grpc.runtime.submission import Submission
-from protolink_grpc.runtime.tasks import Tasks, not_found_error
+from protolink_grpc.runtime.tasks import Tasks
 from protolink_grpc.storage.port import RequestRecord
 from protolink_grpc.storage.session_log import BESIDE_OTHERS, Opening
 
@@ -209,8 +209,6 @@ class Admission:
             return await self._first_turn(submission, principal)
         live = run.live if run is not None else await self._tasks.get(task_id, principal)
         fold = live.fold
-        if fold.principal != principal:
-            raise not_found_error(task_id)
         if submission.request_id and (turn := await self.turn_of(submission.request_id, principal)) is not None:
             return turn
         submission.check_sequence(task_id, fold.sequence)
@@ -302,10 +300,7 @@ class Admission:
             await run.live.at_rest()
             await self._tasks.confirmed_run(task_id)
             run = self._tasks.visible_run(task_id, principal)
-        live = run.live if run is not None else await self._tasks.get(task_id, principal)
-        if live.fold.principal != principal:
-            raise not_found_error(task_id)
-        return live
+        return run.live if run is not None else await self._tasks.get(task_id, principal)
 
     async def _first_turn(self, submission: Submission, principal: str) -> AcceptedTurn:
         """Return the turn that this request has already begun on the existing task, else raise TaskAlreadyExistsError."""

@@ -424,10 +424,8 @@ class TaskService:
             TaskNotFoundError: The task is unknown, or belongs to another principal.
         """
         run = await self._tasks.confirmed_run(task_id)
-        if run is not None and run.live.fold.sequence:
+        if run is not None and run.live.fold.sequence and run.live.fold.principal == principal:
             await run.live.at_rest()
-            if run.live.fold.principal != principal:
-                raise not_found_error(task_id)
             return run.live.fold
         return (await self._tasks.get(task_id, principal)).fold
 
@@ -551,11 +549,11 @@ class TaskService:
             TaskNotFoundError: The task is unknown, or belongs to another principal.
             TaskNotCancelableError: The task has already ended in another state than canceled.
         """
-        run = self._tasks.runs.get(task_id)
+        run = self._tasks.own_run(task_id, principal)
         if run is not None:
             # The append in progress may be the end of the run: wait for it, then look at the run again.
             await run.live.at_rest()
-            run = self._tasks.runs.get(task_id)
+            run = self._tasks.own_run(task_id, principal)
         if run is not None and not run.live.fold.sequence:
             run = None  # the task is not in the log yet
         cancellation = CancelRequested(reason, principal, metadata or {})
@@ -564,14 +562,12 @@ class TaskService:
         except LeaseLostError:
             # Another process took the task between the read and the append: record the cancellation for that process. Or a run
             # began here in the meantime.
-            latest = self._tasks.runs.get(task_id)
+            latest = self._tasks.own_run(task_id, principal)
             return await self._cancel(task_id, principal, cancellation, None if latest is run else latest)
 
     async def _cancel(self, task_id: str, principal: str, cancellation: CancelRequested, run: Run | None) -> TaskFold:
         live = run.live if run is not None else await self._tasks.get(task_id, principal)
         fold = live.fold
-        if fold.principal != principal:
-            raise not_found_error(task_id)
         if fold.state is TaskState.CANCELED:
             return fold
         without_worker = live.worker in (self.store.worker, HELD, "")

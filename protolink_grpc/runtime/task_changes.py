@@ -18,7 +18,7 @@ from protolink_grpc.models.fold import TaskFold
 from protolink_grpc.models.snapshot import TaskSnapshot
 from protolink_grpc.runtime.log import Fact, LiveTask, Within
 from protolink_grpc.runtime.task_snapshots import TaskSnapshots
-from protolink_grpc.runtime.tasks import Tasks, not_found_error
+from protolink_grpc.runtime.tasks import Tasks
 
 RETRIES: Final = 8
 """Attempts of one change while the task keeps changing."""
@@ -54,10 +54,8 @@ class TaskChanges:
     async def find(self, task_id: str, principal: str) -> LiveTask:
         """Return a task: that of its run in this process if there is one. Raises TaskNotFoundError."""
         run = await self._tasks.confirmed_run(task_id)
-        if run is None or not run.live.fold.sequence:
+        if run is None or not run.live.fold.sequence or run.live.fold.principal != principal:
             return await self._tasks.get(task_id, principal)
-        if run.live.fold.principal != principal:
-            raise not_found_error(task_id)
         await run.live.at_rest()
         # While the next turn waits for a slot, the task is settled by the turn before it.
         if run.live.fold.is_settled and run.live.fold.queued is None:
@@ -97,10 +95,10 @@ class TaskChanges:
                 conflict = error
                 continue
             except InvalidTransitionError:
+                if decide(live) is None:
+                    return live  # another writer made the same change first, or the end of the task made it unnecessary
                 if live.fold.is_terminal:
                     raise finished_error(live.fold) from None
-                if decide(live) is None:
-                    return live  # another writer made the same change first
                 raise
             if known is not None and known.task_id != task_id:
                 raise InvalidArgumentError("was used for another task", field="request_id")

@@ -75,18 +75,19 @@ class Tasks:
         """Ids of tasks that run or wait for a slot in this process and are already in the store."""
         return [task_id for task_id, run in self.runs.items() if run.live.fold.sequence]
 
-    def visible_run(self, task_id: str, principal: str) -> Run | None:
-        """Return the task's run in this process if it is visible to the principal.
+    def own_run(self, task_id: str, principal: str) -> Run | None:
+        """Return the task's run in this process if the task is the principal's.
 
-        Another principal may open a run under the same id, which the store is about to refuse. It must not hide the
-        principal's own task.
+        The tasks of others are treated as those that do not exist, so that response times do not tell them apart. And another
+        principal may open a run under the same id, which the store is about to refuse: it must not hide the principal's own task.
         """
         run = self.runs.get(task_id)
-        if run is None or run.is_taken:
-            return None
-        if not run.live.fold.sequence and run.live.fold.principal != principal:
-            return None
-        return run
+        return None if run is None or run.live.fold.principal != principal else run
+
+    def visible_run(self, task_id: str, principal: str) -> Run | None:
+        """Return the task's run as `own_run`, unless another process has taken the task."""
+        run = self.own_run(task_id, principal)
+        return None if run is None or run.is_taken else run
 
     async def confirmed_run(self, task_id: str) -> Run | None:
         """Return the task's run in this process; None if there is none, or if another process has taken the task.

@@ -3,7 +3,7 @@
 import asyncio
 import concurrent.futures
 from collections import defaultdict
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -38,10 +38,13 @@ from protolink_grpc import (
     TaskStatus,
 )
 from protolink_grpc.client.channel import close_channels
+from protolink_grpc.models.events import TaskLinked
 from protolink_grpc.models.failure import Failure, FailureCategory
 from protolink_grpc.models.ids import new_uuid
 from protolink_grpc.runtime import task_snapshots
+from protolink_grpc.runtime.log import Fact, LiveTask
 from protolink_grpc.storage import links
+from protolink_grpc.storage.port import RequestRecord
 
 WAIT_S = 20.0
 """Bound of what must happen soon; reached only by a failure."""
@@ -363,6 +366,29 @@ async def test_a_task_that_ends_while_others_are_blocked_by_it_releases_all(worl
 
     for each in await asyncio.gather(*map(follow, range(8))):
         assert each.status is TaskStatus.COMPLETED
+
+
+@pytest.mark.parametrize("linked", ["at once", "later"])
+async def test_a_blocker_that_ends_while_the_link_is_made_does_not_block(
+    world: World, monkeypatch: pytest.MonkeyPatch, linked: str
+) -> None:
+    one = await world.tasks.create("one")
+    two = None if linked == "at once" else await world.tasks.create("two")
+    record = LiveTask.record
+
+    async def end_and_record(self: LiveTask, facts: Sequence[Fact], **options: Any) -> RequestRecord | None:
+        if isinstance(facts[0], TaskLinked) and facts[0].link.kind is LinkKind.BLOCKS:
+            monkeypatch.undo()
+            await world.tasks.complete(one.task_id)
+        return await record(self, facts, **options)
+
+    monkeypatch.setattr(LiveTask, "record", end_and_record)
+    if two is None:
+        two = await world.tasks.create("two", links=[blocked_by(one)])
+    else:
+        await world.tasks.link(two.task_id, "blocked_by", one.task_id)
+    await world.tasks.start(two.task_id)
+    assert (await world.end(two)).status is TaskStatus.COMPLETED
 
 
 async def test_a_task_that_was_not_started_stays_a_draft_when_its_blocker_ends(world: World) -> None:
