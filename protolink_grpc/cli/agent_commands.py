@@ -182,7 +182,8 @@ def _message(sending: Sending) -> Message:
     parts = []
     if sending.text is not None:
         text = sys.stdin.read() if sending.text == "-" else sending.text
-        parts.append(Part.text(text))
+        if text.strip():
+            parts.append(Part.text(text))
     parts += [Part.json(_json(text)) for text in sending.data]
     if not parts:
         raise usage_error("the message is empty", "pass a text, - for standard input, or --data JSON")

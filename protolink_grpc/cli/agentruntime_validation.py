@@ -31,7 +31,7 @@ def validate_file(settings: Settings, path: str, snapshots: Sequence[str], level
         with _open(path) as file:
             report = validate(file, read, Level(level))
     except OSError as error:
-        raise _unreadable_error(path, error) from None
+        raise _unreadable_error(path, error, "FILE is a file of JSON lines, or - for standard input") from None
     except InvalidArgumentError as error:
         raise usage_error(
             f"{_name(path)} is not an event log: {error}",
@@ -53,20 +53,20 @@ def _name(path: str) -> str:
     return "standard input" if path == "-" else path
 
 
-def _unreadable_error(path: str, error: OSError) -> CommandError:
-    return usage_error(f"cannot read {path}: {error.strerror}", "FILE is a file of JSON lines, or - for standard input")
+SNAPSHOT_HINT: Final = "--snapshots takes the output of plgrpc snapshot session AGENT SESSION --json, for instance"
+
+
+def _unreadable_error(path: str, error: OSError, hint: str) -> CommandError:
+    return usage_error(f"cannot read {path}: {error.strerror}", hint)
 
 
 def _read_snapshot(path: str) -> Snapshot:
     try:
         return replace(read_snapshot(json.loads(Path(path).read_bytes())), name=path)
     except OSError as error:
-        raise _unreadable_error(path, error) from None
+        raise _unreadable_error(path, error, SNAPSHOT_HINT) from None
     except (ValueError, RecursionError) as error:  # such as InvalidArgumentError and JSONDecodeError
-        raise usage_error(
-            f"{path} is not a snapshot: {error}",
-            "--snapshots takes the output of plgrpc snapshot session AGENT SESSION --json, for instance",
-        ) from None
+        raise usage_error(f"{path} is not a snapshot: {error}", SNAPSHOT_HINT) from None
 
 
 def _lines(report: ValidationReport, name: str) -> Iterator[str]:

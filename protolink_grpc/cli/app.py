@@ -5,6 +5,7 @@ Every command imports its implementation when it runs, so that `--help` and comp
 
 import logging
 import os
+import re
 import sys
 import traceback
 from collections.abc import Callable, Sequence
@@ -500,9 +501,11 @@ def _run(given: list[str], debug: bool) -> int:
 
 def _usage_error(error: Exception) -> CommandError:
     context = getattr(error, "ctx", None)
-    message = getattr(error, "format_message", error.__str__)()
+    message = getattr(error, "format_message", error.__str__)().replace(": Value error, ", ": ")  # a prefix of pydantic
     path = context.command_path if context is not None else "plgrpc"
     hint = f"{path} --help shows the commands and options"
+    if re.fullmatch(r"-\d.*", getattr(error, "option_name", "")):
+        hint = f"an argument that begins with - follows --, as in: {path} -- -1"
     if context is not None and context.parent is None and hasattr(error, "option_name"):
         hint += "; options of a command follow its name"
     return usage_error(message.strip().rstrip("."), hint)

@@ -82,7 +82,7 @@ _HINTS = {
     "TASK_ALREADY_RUNNING": "follow it with: plgrpc task subscribe {target} {task_id}",
     "TASK_NOT_CANCELABLE": "see how it ended with: plgrpc task get {target} {task_id}",
     "APPROVAL_NOT_FOUND": "plgrpc approvals list {target} shows the approvals that you can answer",
-    "APPROVAL_CHANGED": "review it again: plgrpc approvals show {target} {request_id}",
+    "APPROVAL_CHANGED": "review it again: plgrpc approvals show {target} {approval_id}",
     "APPROVAL_REQUIRED": "the agent has no approver: its author must set approval_handler, or approvals for remote answers",
     "APPROVAL_DENIED": "an approver denied it, or it expired; plgrpc approvals list {target} --state all shows the answer",
     "ACTION_DENIED": "the agent's policy does not allow it",
@@ -113,7 +113,7 @@ def _hint(error: ProtolinkError, target: str) -> str:
     if isinstance(error, ToolRejectedError):
         return error.suggestion or ""
     target = target or error.metadata.get("url", "AGENT")
-    task_id, request_id = error.metadata.get("task_id", ""), error.metadata.get("request_id", "")
+    task_id, approval_id = error.metadata.get("task_id", ""), error.metadata.get("approval_id", "")
     if error.reason == "DEADLINE_EXCEEDED" and task_id:
         return f"follow it with: plgrpc task subscribe {target} {task_id}"
     if isinstance(error, InvalidArgumentError):
@@ -121,4 +121,4 @@ def _hint(error: ProtolinkError, target: str) -> str:
     if error.metadata.get("protocol") == "HTTP/1":
         return "an HTTP/1 server answers at this port; use the agent's gRPC address, which is in its card"
     hint = _HINTS.get(error.reason, "")
-    return hint.format(target=target, task_id=task_id or "TASK", request_id=request_id or "REQUEST")
+    return hint.format(target=target, task_id=task_id or "TASK", approval_id=approval_id or "APPROVAL")

@@ -5,6 +5,7 @@ Text from peers is untrusted: control characters are printed as escapes.
 
 import json
 import sys
+import textwrap
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -101,6 +102,13 @@ def field(label: str, value: str) -> None:
     """Print `Label: value`, or nothing if there is no value."""
     if value:
         line(f"{label}: {one_line(value, 2000)}", word=value)
+
+
+def wrapped_field(label: str, value: str) -> None:
+    """Print `Label: value` on lines of at most `WIDTH` characters, the further ones indented."""
+    flat = one_line(f"{label}: {value}", 2000)
+    for each in textwrap.wrap(flat, WIDTH, subsequent_indent="  ", break_on_hyphens=False):
+        line(each)
 
 
 def block(label: str, content: str) -> None:

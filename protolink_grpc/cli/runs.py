@@ -58,20 +58,16 @@ def list_runs(settings: Settings, agent: str, store: str, session: str, limit: i
     if settings.json:
         output.document({"runs": rows})
         return
-    heads = ("TASK", "STATE", "UPDATED", "SESSION", *(("AGENT", "PRINCIPAL") if store else ()))
-    output.columns_with_values(heads, [_list_row(each)[: len(heads)] for each in rows])
+    # A file may have tasks of several agents and principals.
+    varying = [name for name in ("agent_name", "principal") if len({row.get(name) for row in rows}) > 1]
+    heads = ("TASK", "STATE", "UPDATED", "SESSION", *(name.removesuffix("_name").upper() for name in varying))
+    output.columns_with_values(heads, [_list_row(each, varying) for each in rows])
 
 
-def _list_row(run_of_task: dict[str, Any]) -> list[str]:
-    task_id = run_of_task["task_id"]
-    return [
-        task_id,
-        run_of_task["state"],
-        time_ago(run_of_task["updated_at"]),
-        session_cell(task_id, run_of_task["session_id"] or ""),
-        run_of_task["agent_name"],
-        run_of_task.get("principal", ""),
-    ]
+def _list_row(found: dict[str, Any], varying: Iterable[str]) -> list[str]:
+    task_id = found["task_id"]
+    session = session_cell(task_id, found["session_id"] or "")
+    return [task_id, found["state"], time_ago(found["updated_at"]), session, *(found[name] or "" for name in varying)]
 
 
 def _list_stored(store: str, session: str, limit: int) -> list[dict[str, Any]]:

@@ -11,7 +11,7 @@ from protolink_grpc.cli import output
 from protolink_grpc.cli.agent_commands import EventPrinter, advise, show_task
 from protolink_grpc.cli.connect import QUICK_S, agent_client, run, url_of, within
 from protolink_grpc.cli.describe import time_ago
-from protolink_grpc.cli.failure import CommandError, command_error
+from protolink_grpc.cli.failure import CommandError, command_error, usage_error
 from protolink_grpc.cli.questions import note_task_continues
 from protolink_grpc.cli.session_text import (
     item_line,
@@ -251,8 +251,11 @@ def update(settings: Settings, agent: str, session_id: str, *, title: str | None
 
 
 def read_input(text: str) -> str:
-    """Return a text, or standard input for `-`."""
-    return sys.stdin.read() if text == "-" else text
+    """Return a text, or standard input for `-`. Raises CommandError if it is empty."""
+    found = sys.stdin.read() if text == "-" else text
+    if not found.strip():
+        raise usage_error("the input is empty", "pass a text, or - for standard input")
+    return found
 
 
 # -- Calls -----------------------------------------------------------------------------------------------------------------

@@ -92,7 +92,8 @@ def _show(
         is_first = False
     if gaps:
         output.line()
-        show_fields(text.gap_fields(gaps))
+        for label, value in text.gap_fields(gaps):
+            output.wrapped_field(label, value)
 
 
 def _plain(value: Any) -> Any:

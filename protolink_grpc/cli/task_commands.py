@@ -10,7 +10,7 @@ from protolink_grpc.cli import output
 from protolink_grpc.cli.agent_commands import EventPrinter, advise, show_task
 from protolink_grpc.cli.connect import QUICK_S, WAIT_S, agent_client, run, url_of, within
 from protolink_grpc.cli.describe import session_cell, task_fields, time_ago
-from protolink_grpc.cli.failure import usage_error
+from protolink_grpc.cli.failure import CommandError, usage_error
 from protolink_grpc.cli.questions import note_task_continues, show_approvals
 from protolink_grpc.cli.settings import Settings
 from protolink_grpc.client.port import TaskList
@@ -64,14 +64,15 @@ def list_tasks(  # noqa: PLR0917 -- one per option
     if states and not set(states) <= _STATES and set(states) <= _STATUSES:
         _list_statuses(settings, agent, states, session, since, limit, page_token)
         return
+    for each in states:
+        if each not in _STATES:
+            raise _state_error(each, states)
     try:
-        wanted = [parse_state(state, field="--state") for state in states]
+        wanted = [parse_state(state) for state in states]
         if since:
             micros_from_iso(since, field="--since")
     except InvalidArgumentError as error:
-        raise usage_error(
-            str(error), "for instance --state working --since 2026-01-31T12:00:00Z, or --status draft"
-        ) from None
+        raise usage_error(str(error), "for instance --since 2026-01-31T12:00:00Z") from None
 
     async def work() -> TaskList:
         return await agent_client(settings, QUICK_S).list_tasks(
@@ -97,6 +98,18 @@ def list_tasks(  # noqa: PLR0917 -- one per option
     output.columns_with_values(heads, rows)
     if page.next_page_token:
         output.note("hint", f"{page.total_size} tasks in total; the next page: --page-token {page.next_page_token}")
+
+
+def _state_error(name: str, states: Sequence[str]) -> CommandError:
+    """Build the error for a name that is not a state, or that is a status beside a state."""
+    if name in _STATUSES:
+        state = next(each for each in states if each not in _STATUSES)
+        what = "is a state" if state in _STATES else "is neither a state nor a status"
+        return usage_error(f"{name} is a status of a task, and {state} {what}", "list states and statuses separately")
+    return usage_error(
+        f"--state: {name} is neither a state nor a status",
+        f"states: {', '.join(sorted(_STATES))}; statuses: {', '.join(sorted(_STATUSES))}",
+    )
 
 
 def _list_statuses(  # noqa: PLR0917 -- one per option

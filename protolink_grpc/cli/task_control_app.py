@@ -139,7 +139,7 @@ def task_progress(
     agent: AgentArgument,
     task: TaskArgument,
     percent: Annotated[
-        float | None, typer.Argument(metavar="PERCENT", help="From 0 to 100.", show_default=False)
+        float | None, typer.Argument(metavar="PERCENT", min=0, max=100, help="From 0 to 100.", show_default=False)
     ] = None,
     *,
     message: Annotated[str, typer.Option("--message", "-m", help="One sentence for people.")] = "",

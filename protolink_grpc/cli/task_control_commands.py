@@ -9,6 +9,7 @@ from protolink_grpc.cli import output
 from protolink_grpc.cli.connect import QUICK_S, agent_client, run, url_of
 from protolink_grpc.cli.describe import time_ago
 from protolink_grpc.cli.failure import CommandError
+from protolink_grpc.cli.session_commands import read_input
 from protolink_grpc.cli.session_text import moment
 from protolink_grpc.cli.settings import Settings
 from protolink_grpc.cli.timeline import span
@@ -55,7 +56,7 @@ def create(
     request_id: str,
 ) -> None:
     """Create a draft and print it."""
-    task = Task.create(Message.user(_read(text)))
+    task = Task.create(Message.user(read_input(text)))
     task.session_id = session or None
     changes = description.changes
     snapshot = _call(

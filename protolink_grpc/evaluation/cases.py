@@ -11,7 +11,7 @@ from typing import Any, Self
 from protolink_grpc.errors import InvalidArgumentError
 from protolink_grpc.models.arguments import checks_arguments
 from protolink_grpc.models.ids import new_message_id
-from protolink_grpc.models.json_value import canonical_json, plain
+from protolink_grpc.models.json_value import canonical_json, json_error_text, plain
 from protolink_grpc.models.kinds import check_object, check_text
 from protolink_grpc.models.message import Message
 from protolink_grpc.models.task import Task
@@ -166,7 +166,7 @@ def _read_line(line: bytes, place: str) -> EvaluationCase:
     try:
         data = json.loads(line)
     except json.JSONDecodeError as error:
-        raise InvalidArgumentError(f"must be a JSON object: {error.msg} at column {error.colno}", field=place) from None
+        raise InvalidArgumentError(f"must be a JSON object: {json_error_text(error)}", field=place) from None
     except (ValueError, RecursionError):  # not UTF-8; too many brackets
         raise InvalidArgumentError("must be a JSON object", field=place) from None
     try:

@@ -56,6 +56,14 @@ def to_json(value: object) -> str:
     return raw.decode()
 
 
+def json_error_text(error: json.JSONDecodeError) -> str:
+    """Return the message of an error with its column: `Unterminated string at column 288`."""
+    what = (
+        error.msg.removesuffix(" at").removesuffix(" starting").rstrip(": ")
+    )  # words that expect a position to follow
+    return f"{what} at column {error.colno}"
+
+
 def from_json(text: str | bytes, *, field: str = "", max_complexity: int | None = None) -> JsonValue:
     """Return the value of a JSON text.
 

@@ -138,6 +138,7 @@ def test_the_level_of_the_profile_names_what_it_waives(tmp_path: Path) -> None:
         ("folder", "cannot read log: Is a directory"),
         (b"", "log is not an event log: the file has no events"),
         (b'{"type": "a.b"}\n[]\n', "log is not an event log: line 2: must be an object, not an array"),
+        (b'{"type": "a.b', "log is not an event log: line 1: not JSON: Unterminated string at column 10"),
         (b"\x00\xff\x7fELF", "log is not an event log: line 1: not UTF-8 text"),
     ],
 )
@@ -158,4 +159,6 @@ def test_a_file_that_is_not_a_snapshot_is_a_usage_error(tmp_path: Path, text: st
     done = plgrpc("conformance", "agentruntime", "log.jsonl", "--snapshots", "snapshot.json", cwd=tmp_path)
     assert (done.code, done.out) == (2, "")
     assert done.err.startswith("error: snapshot.json is not a snapshot: ")
-    assert plgrpc("conformance", "agentruntime", "log.jsonl", "--snapshots", "none", cwd=tmp_path).code == 2
+    done = plgrpc("conformance", "agentruntime", "log.jsonl", "--snapshots", "none", cwd=tmp_path)
+    assert done.code == 2
+    assert done.err.startswith("error: cannot read none: No such file or directory\nhint: --snapshots takes ")

@@ -173,6 +173,21 @@ def test_an_option_before_the_command_is_refused_with_a_hint() -> None:
     assert "options of a command follow its name" in done.err
 
 
+def test_a_negative_number_is_refused_with_the_way_to_pass_it() -> None:
+    done = plgrpc("task", "progress", "grpc://127.0.0.1:1", "t-1", "-5")
+    assert done.code == 2
+    assert done.err.endswith("hint: an argument that begins with - follows --, as in: plgrpc task progress -- -1\n")
+    done = plgrpc("task", "progress", "grpc://127.0.0.1:1", "t-1", "--", "-5")
+    assert (done.code, done.out) == (2, "")
+    assert "Input should be greater than or equal to 0" in done.err
+
+
+def test_an_invalid_value_is_named_with_the_allowed_ones() -> None:
+    done = plgrpc("task", "link", "grpc://127.0.0.1:1", "t-1", "likes", "t-2")
+    assert done.code == 2
+    assert done.err.startswith("error: Invalid value for 'KIND': 'likes' is not one of 'parent', 'blocked_by', ")
+
+
 def test_an_http_address_is_refused_with_a_hint_to_the_grpc_address() -> None:
     done = plgrpc("tools", "http://127.0.0.1:8080/")
     assert done.code == 2

@@ -174,6 +174,33 @@ def test_tasks_are_listed_by_session_and_state_page_by_page(world: World) -> Non
     assert second.err == ""
 
 
+@pytest.mark.parametrize("text", [[], [""], [" "], ["-"]])
+def test_an_empty_message_is_refused(text: list[str]) -> None:
+    done = plgrpc("send", "grpc://127.0.0.1:1", *text)
+    assert (done.code, done.out) == (2, "")
+    assert done.err.startswith("error: the message is empty\nhint: pass a text")
+    for command in (["session", "submit"], ["task", "create"]):
+        target = ["grpc://127.0.0.1:1", *(["trip"] if command[0] == "session" else [])]
+        done = plgrpc(*command, *target, *(text or [""]))
+        assert (done.code, done.out) == (2, "")
+        assert done.err == "error: the input is empty\nhint: pass a text, or - for standard input\n"
+
+
+@pytest.mark.parametrize(
+    ("states", "said"),
+    [
+        (["nonsense"], "--state: nonsense is neither a state nor a status"),
+        (["draft", "nonsense"], "draft is a status of a task, and nonsense is neither a state nor a status"),
+        (["draft", "working"], "draft is a status of a task, and working is a state"),
+        (["working", "draft"], "draft is a status of a task, and working is a state"),
+    ],
+)
+def test_a_name_that_is_not_a_state_and_a_mix_of_states_and_statuses_are_refused(states: list[str], said: str) -> None:
+    done = plgrpc("task", "list", "grpc://127.0.0.1:1", *(each for state in states for each in ("--state", state)))
+    assert (done.code, done.out) == (2, "")
+    assert done.err.startswith(f"error: {said}\nhint: ")
+
+
 def test_a_task_is_canceled_once(world: World) -> None:
     url = world.asker.card.url
     task_id = plgrpc("send", url, "a room", "-o", "json").document["id"]

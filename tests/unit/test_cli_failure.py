@@ -30,7 +30,7 @@ def test_a_hint_names_the_target_and_leaves_no_blank(reason: str) -> None:
 
 
 def test_an_approval_is_named_in_its_hint() -> None:
-    told = command_error(errors.ApprovalChangedError("changed", request_id="r1"), "calc")
+    told = command_error(errors.ApprovalChangedError("changed", approval_id="r1"), "calc")
     assert told.hint.endswith("plgrpc approvals show calc r1")
 
 

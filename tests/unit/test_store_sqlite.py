@@ -527,7 +527,7 @@ async def test_a_missing_directory_is_named(tmp_path: Path) -> None:
 
 async def test_a_directory_in_place_of_the_file_is_refused(path: Path) -> None:
     path.mkdir()
-    with pytest.raises(StoreError, match="cannot be opened"):
+    with pytest.raises(StoreError, match="cannot be opened: it is a directory"):
         await SQLiteStore(path).open()
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any, BinaryIO, Final, Self
 
 from protolink_grpc.errors import InvalidArgumentError
+from protolink_grpc.models.json_value import json_error_text
 
 MAX_LINE_BYTES: Final = 16 << 20
 """Maximum length of a line, without its end."""
@@ -95,7 +96,7 @@ def _parse(text: bytes, number: int) -> dict[str, Any]:
     except UnicodeDecodeError:
         raise InvalidArgumentError(f"line {number}: not UTF-8 text") from None
     except json.JSONDecodeError as error:
-        raise InvalidArgumentError(f"line {number}: not JSON: {error.msg} at column {error.colno}") from None
+        raise InvalidArgumentError(f"line {number}: not JSON: {json_error_text(error)}") from None
     except (ValueError, RecursionError) as error:
         problem = "nested too deeply" if isinstance(error, RecursionError) else str(error)
         raise InvalidArgumentError(f"line {number}: not JSON: {problem}") from None

@@ -46,7 +46,7 @@ async def call_handler(handler: ApprovalHandler, request: ApprovalRequest, conte
     if answer.fingerprint and answer.fingerprint != request.action.fingerprint:
         raise ApprovalChangedError(
             f"the approval handler answered request {request.request_id} with the fingerprint of another action",
-            request_id=request.request_id,
+            approval_id=request.request_id,
         )
     return answer if request.editable else replace(answer, edited_arguments=None)
 

@@ -242,6 +242,8 @@ def explain(error: sqlite3.Error, path: Path, schema: Schema | None = None) -> S
         code == sqlite3.SQLITE_CANTOPEN and path.parent.is_dir() and not os.access(path.parent, os.W_OK)
     ):
         return StoreReadOnlyError(f"{path} cannot be written", path=str(path))
+    if path.is_dir():
+        return StoreError(f"{path} cannot be opened: it is a directory")
     if code == sqlite3.SQLITE_CANTOPEN:
         return StoreError(f"{path} cannot be opened: check that its directory exists and is writable")
     if code == sqlite3.SQLITE_NOTADB:
