@@ -11,7 +11,7 @@ from protolink_grpc.models.fold import TaskFold
 from protolink_grpc.models.message import Message
 from protolink_grpc.runtime.actions.approvals import Approvals
 from protolink_grpc.runtime.service import TaskService
-from protolink_grpc.wire.events import asked_in
+from protolink_grpc.wire.events import requested_approval_id
 
 DECISION_TYPE: Final = "approval_decision"
 """Type of the data part that answers an approval: `{"request_id", "approved", "reason"}`."""
@@ -52,7 +52,7 @@ def find_decision(fold: TaskFold, message: Message) -> ApprovalDecision | None:
 
 async def read_updates(service: TaskService, updates: Updates, frames: Sequence[bytes]) -> list[Update]:
     """Return the updates of these events. The approval requests that the events refer to are read from the store."""
-    for approval_id in filter(None, map(asked_in, frames)):
+    for approval_id in filter(None, map(requested_approval_id, frames)):
         request = await service.approvals.request(approval_id)
         if request is not None:
             updates.approval_requests[approval_id] = request

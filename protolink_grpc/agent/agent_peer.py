@@ -12,7 +12,7 @@ import grpc.aio
 
 from protolink_grpc.agent.peer_stubs import PeerChannel
 from protolink_grpc.agent.peer_tasks import PeerTasks
-from protolink_grpc.agent.relay import Give, relayed
+from protolink_grpc.agent.relay import Give, relay
 from protolink_grpc.client.questions import Answer, question_task, read_answer
 from protolink_grpc.client.sync import SyncFacade
 from protolink_grpc.client.task_calls import answer_of
@@ -61,7 +61,7 @@ async def stream_peer(
     def send(give: Give[RunEvent]) -> Coroutine[Any, Any, Task]:
         return call_peer(actions, tasks, target, task, relay=Relay(give, deltas))
 
-    async with aclosing(relayed(send)) as events:
+    async with aclosing(relay(send)) as events:
         async for event in events:
             yield event
 

@@ -43,7 +43,7 @@ from protolink_grpc.models.events import RunEvent
 from protolink_grpc.models.fold import copy_artifact, copy_message
 from protolink_grpc.models.json_value import plain
 from protolink_grpc.models.part import ToolCall, ToolOutput
-from protolink_grpc.models.payload import copied
+from protolink_grpc.models.payload import copy_value
 from protolink_grpc.models.redaction import DEFAULT_REDACTION_POLICY, RedactionPolicy
 from protolink_grpc.models.report import RunReport
 from protolink_grpc.models.state import StateOperationRequest, StateOperationResult
@@ -355,7 +355,7 @@ class LocalAgent:
     async def call_tool(
         self, call: ToolCall, request_id: str, task_id: str, session_id: str, timeout_s: float | None
     ) -> CalledTool:
-        copy, endpoint = ToolCall(call.tool_name, copied(call.args), call.call_id), self._find()
+        copy, endpoint = ToolCall(call.tool_name, copy_value(call.args), call.call_id), self._find()
         for value, field in ((request_id, "request_id"), (task_id, "task_id"), (session_id, "session_id")):
             check_id(value, field)
 
@@ -370,7 +370,7 @@ class LocalAgent:
                 task_id=task_id,
             )
             output = require_output(fold)
-            return CalledTool(ToolOutput(output.call_id, copied(output.result), plain(output.error)), fold.task_id)
+            return CalledTool(ToolOutput(output.call_id, copy_value(output.result), plain(output.error)), fold.task_id)
 
         return await self._on_its_loop(work, timeout_s, task_id, endpoint)
 

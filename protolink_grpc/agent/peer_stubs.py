@@ -12,7 +12,7 @@ from google.protobuf.json_format import MessageToDict, MessageToJson
 from google.protobuf.message import Message
 
 from protolink_grpc.agent.peer_tasks import PeerTasks, marked_session, session_at
-from protolink_grpc.agent.relay import Give, relayed
+from protolink_grpc.agent.relay import Give, relay
 from protolink_grpc.agent.trust import PeerConnection
 from protolink_grpc.client.agent_access import CONNECT_S
 from protolink_grpc.client.backoff import Backoff
@@ -141,7 +141,7 @@ class PeerChannel:
                     for each in result[RESPONSES]:
                         await give(method.read(read_value(each)))
 
-            async with aclosing(relayed(act)) as responses:
+            async with aclosing(relay(act)) as responses:
                 async for response in responses:
                     yield response
 
@@ -199,13 +199,13 @@ class PeerMethod:
 
     def channel(self, peer: PeerConnection) -> StubChannel:
         """Return the channel of an instance. Raises InvalidArgumentError if its URL is not one of gRPC."""
-        return _kept(self._channels, peer, lambda: peer.client.stub_channel(peer.url, timeout_s=None))
+        return _get_or_make(self._channels, peer, lambda: peer.client.stub_channel(peer.url, timeout_s=None))
 
     def unary_at(self, peer: PeerConnection) -> UnaryMethod:
         """Return the method of an instance, if it has one response. Raises InvalidArgumentError as `channel`."""
         channel = self.channel(peer)
         make = channel.upload_method if self._takes_stream else channel.unary_method
-        return _kept(self._unary, peer, lambda: make(self.path, *self._serializers, **self._settings))
+        return _get_or_make(self._unary, peer, lambda: make(self.path, *self._serializers, **self._settings))
 
     def stream_at(self, peer: PeerConnection) -> StreamMethod:
         """Return the method of an instance, if its responses are a stream. Raises InvalidArgumentError as `channel`."""
@@ -405,7 +405,7 @@ MAX_INSTANCES = 64
 """Maximum number of instances whose channels and methods a stub keeps."""
 
 
-def _kept(made: dict[tuple[str, bool], T], peer: PeerConnection, make: Callable[[], T]) -> T:
+def _get_or_make(made: dict[tuple[str, bool], T], peer: PeerConnection, make: Callable[[], T]) -> T:
     """Return what was made for an instance, or make it."""
     key = (peer.url, peer.withheld)
     found = made.get(key)

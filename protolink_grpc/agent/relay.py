@@ -13,7 +13,7 @@ RELAYED_ITEMS: Final = 256
 """Maximum number of buffered items for a slow reader."""
 
 
-async def relayed(work: Callable[[Give[T]], Coroutine[Any, Any, Any]]) -> AsyncGenerator[T, None]:
+async def relay(work: Callable[[Give[T]], Coroutine[Any, Any, Any]]) -> AsyncGenerator[T, None]:
     """Start work in an asyncio task of its own, yield the items that it gives, and raise its error if it fails.
 
     Closing the stream cancels the work and waits for its end.

@@ -185,10 +185,13 @@ class StepResult:
         return cls(
             TaskState(data["state"]),
             data.get("task_id", ""),
-            [*map(Message.from_dict, data.get("messages", ())), *_found(Message, items, data.get("message_ids", ()))],
+            [
+                *map(Message.from_dict, data.get("messages", ())),
+                *_items_of_kind(Message, items, data.get("message_ids", ())),
+            ],
             [
                 *map(Artifact.from_dict, data.get("artifacts", ())),
-                *_found(Artifact, items, data.get("artifact_ids", ())),
+                *_items_of_kind(Artifact, items, data.get("artifact_ids", ())),
             ],
             dict(data.get("metadata", {})),
             dict(data.get("flow_state", {})),
@@ -201,7 +204,7 @@ class StepResult:
         )
 
 
-def _found(kind: type[Item], items: Mapping[str, Message | Artifact], ids: Iterable[str]) -> list[Item]:
+def _items_of_kind(kind: type[Item], items: Mapping[str, Message | Artifact], ids: Iterable[str]) -> list[Item]:
     return [each for each in map(items.get, ids) if isinstance(each, kind)]
 
 

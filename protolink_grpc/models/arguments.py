@@ -32,26 +32,26 @@ def checks_arguments(target: Any) -> Any:
     that cannot be resolved, and those of `*args` and `**kwargs`, are not checked.
     """
     if not isinstance(target, type):
-        return _checked(target)
+        return _with_check(target)
     # A data class without `__post_init__` only stores its arguments, so its constructor is not checked.
     stores = dataclasses.is_dataclass(target) and not hasattr(target, "__post_init__") and "__init__" in vars(target)
     for name, member in list(vars(target).items()):
         if name.startswith("_") and (name != "__init__" or stores):
             continue
         if isinstance(member, classmethod | staticmethod):
-            setattr(target, name, type(member)(_checked(member.__func__)))
+            setattr(target, name, type(member)(_with_check(member.__func__)))
         elif inspect.isfunction(member):
-            setattr(target, name, _checked(member))
+            setattr(target, name, _with_check(member))
     return target
 
 
 def checks_fields(target: T) -> T:
     """Decorate a data class whose constructor checks its values, as `checks_arguments` does for a function."""
-    target.__init__ = _checked(target.__init__)
+    target.__init__ = _with_check(target.__init__)
     return target
 
 
-def _checked(function: Callable[..., Any]) -> Callable[..., Any]:
+def _with_check(function: Callable[..., Any]) -> Callable[..., Any]:
     if all(name == "return" or annotation in (Any, object) for name, annotation in function.__annotations__.items()):
         return function
     names = function.__code__.co_varnames[: function.__code__.co_argcount]

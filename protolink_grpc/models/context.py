@@ -78,7 +78,7 @@ class RunBudget(JsonForm):
         The cost limit is an object with `micros` and `currency` in `max_cost`, or a number of US dollars in `max_cost_usd`.
         """
         source = {} if data is None else reader.as_object(data)
-        unknown = {key: reader.copied(value, key) for key, value in source.items() if key not in _BUDGET_KEYS}
+        unknown = {key: reader.copy_value(value, key) for key, value in source.items() if key not in _BUDGET_KEYS}
         found = read_fields(cls, source)
         found["metadata"] = unknown | found.get("metadata", {})
         return cls(**found, max_cost_usd=source.get("max_cost_usd"))

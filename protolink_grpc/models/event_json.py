@@ -69,7 +69,7 @@ def _read_payload(kind: str, value: object) -> ev.Payload | ev.TextDelta | Field
             with suppress(InvalidArgumentError):  # a log may have values that JSON does not allow: it stays unchanged
                 found: ev.Payload | ev.TextDelta = payload_type.from_dict(source)
                 return found
-    copied: Fields = reader.copied(original, "")
+    copied: Fields = reader.copy_value(original, "")
     return copied
 
 

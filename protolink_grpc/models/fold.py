@@ -46,7 +46,7 @@ from protolink_grpc.models.json_value import plain
 from protolink_grpc.models.lifecycle import INTERRUPTED, TERMINAL, StateChange, TaskState
 from protolink_grpc.models.message import Message
 from protolink_grpc.models.part import FileContent, Part, RouteDecision, ToolCall, ToolOutput
-from protolink_grpc.models.payload import copied
+from protolink_grpc.models.payload import copy_value
 from protolink_grpc.models.references import RESOLVERS, References
 from protolink_grpc.models.task import Task, postpone_context, stored_metadata
 from protolink_grpc.models.task_control import LinkKind, TaskDescription, TaskLink
@@ -630,13 +630,13 @@ def copy_part(part: Part) -> Part:
     if type(content) is str and part.metadata is None:
         return Part(part.type, content, None, part.media_type)
     if isinstance(content, ToolCall):
-        content = ToolCall(content.tool_name, copied(content.args), content.call_id)
+        content = ToolCall(content.tool_name, copy_value(content.args), content.call_id)
     elif isinstance(content, ToolOutput):
-        content = ToolOutput(content.call_id, copied(content.result), plain(content.error))
+        content = ToolOutput(content.call_id, copy_value(content.result), plain(content.error))
     elif isinstance(content, RouteDecision):
         content = replace(content, metadata=plain(content.metadata))
     elif not isinstance(content, _UNCHANGING):
-        content = copied(content)
+        content = copy_value(content)
     return Part(part.type, content, None if part.metadata is None else plain(part.metadata), part.media_type)
 
 

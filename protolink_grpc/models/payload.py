@@ -171,7 +171,7 @@ UserValue = Annotated[Any, Kind("user value", lambda value: read_value(plain(val
 """A JSON value, or a Payload."""
 
 
-def copied(value: Any) -> Any:
+def copy_value(value: Any) -> Any:
     """Return a copy that shares nothing mutable. A Payload is never modified and is returned itself."""
     return value if isinstance(value, Payload) else plain(value)
 

@@ -155,10 +155,10 @@ def mapping(data: dict[str, Any], key: str) -> dict[str, Any]:
 def _mapping(value: object, key: str) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise InvalidArgumentError("must be an object", field=key)
-    return copied(value, key)
+    return copy_value(value, key)
 
 
-def copied(value: T, key: str) -> T:
+def copy_value(value: T, key: str) -> T:
     """Return a deep copy. Errors name `key`."""
     try:
         copy: T = plain(value)

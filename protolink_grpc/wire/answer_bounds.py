@@ -103,7 +103,7 @@ def fitting(item: bytes, kind: type[pb.Message] | type[pb.Artifact], path: str, 
     return out.SerializeToString()
 
 
-def reduced(header: pb.Task, most: int = HEADER_BYTES) -> pb.Task:
+def reduce_header(header: pb.Task, most: int = HEADER_BYTES) -> pb.Task:
     """Return a header without its largest fields, so that at most `most` bytes remain; `omitted` names these fields."""
     sizes = sorted(((_size(value), field.name) for field, value in header.ListFields()), reverse=True)
     left = header.ByteSize()

@@ -47,7 +47,7 @@ def is_small(message: Message) -> bool:
     return message.ByteSize() <= SMALL_MESSAGE_BYTES
 
 
-async def converted(convert: Callable[[M], T], message: M) -> T:
+async def convert_message(convert: Callable[[M], T], message: M) -> T:
     """Return the result of `convert`, computed in a thread if the request is large. Raises the errors of `convert`."""
     return convert(message) if is_small(message) else await run_in_thread(convert, message)
 

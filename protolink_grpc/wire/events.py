@@ -436,7 +436,7 @@ def turn_of_call(frame: bytes) -> tuple[str, int] | None:
 _ASK_TAG: Final = _PAYLOAD_TAGS[ev.ApprovalRequired]
 
 
-def asked_in(frame: bytes) -> str:
+def requested_approval_id(frame: bytes) -> str:
     """Return the id of the approval that an event requests; empty for all other events."""
     if _ASK_TAG not in frame:
         return ""  # as in `turn_of_call`

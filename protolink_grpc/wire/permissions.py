@@ -103,6 +103,6 @@ def refuse_unknown_rules(pb: Mapping[str, pb2.CapabilityRule], field: str) -> No
     """
     for name, rule in pb.items():
         if rule.effect:
-            EFFECTS.asked(rule.effect, f"{field}.{name}.effect")
+            EFFECTS.read_request(rule.effect, f"{field}.{name}.effect")
         if rule.edit not in _EDITS:
             raise InvalidArgumentError(f"{rule.edit} is not known", field=f"{field}.{name}.edit")

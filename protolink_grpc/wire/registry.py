@@ -86,7 +86,7 @@ class AgentFilter:
                 metadata=_pairs(found.get("metadata", {}), "metadata"),
                 features=(
                     *_texts(found.get("features", ()), "features"),
-                    *_switched_on(found.get("capabilities", ()), "capabilities"),
+                    *_read_required(found.get("capabilities", ()), "capabilities"),
                 ),
             )
         except InvalidArgumentError as error:
@@ -224,7 +224,7 @@ def _write_state(status: InstanceStatus) -> int | None:
 
 
 def _read_state(pb: registry_service_pb2.RenewLeaseRequest) -> InstanceState | None:
-    return _STATES.asked(pb.state, "state") if pb.state else None
+    return _STATES.read_request(pb.state, "state") if pb.state else None
 
 
 INSTANCE_STATUS: Final = Codec(
@@ -274,7 +274,7 @@ def _pairs(value: object, field: str) -> dict[str, str]:
     return {_text(key, field): _text(item, f"{field}.{key}") for key, item in value.items()}
 
 
-def _switched_on(value: object, field: str) -> tuple[str, ...]:
+def _read_required(value: object, field: str) -> tuple[str, ...]:
     """Return the contract's words for the capabilities required by ProtoLink's names."""
     if isinstance(value, Mapping):
         for name, wanted in value.items():

@@ -271,14 +271,14 @@ class EnumNumbers(dict[Named, Any], Generic[Named]):
     def __missing__(self, name: Named) -> Any:
         number = unrecognized_number(name) if isinstance(name, str) else None
         if number is None:
-            raise InvalidArgumentError(f"{name!r} is not one of {self._known()}", field=self._field)
+            raise InvalidArgumentError(f"{name!r} is not one of {self._known_names()}", field=self._field)
         return number
 
     def read(self, number: int) -> Named:
         """Return the name of a number in a record or a response."""
         return self.names[number]
 
-    def asked(self, number: int, field: str) -> Named:
+    def read_request(self, number: int, field: str) -> Named:
         """Return the name of a number in a request.
 
         Raises:
@@ -286,14 +286,14 @@ class EnumNumbers(dict[Named, Any], Generic[Named]):
         """
         if number == 0 and self._has_default:
             return self.names[0]
-        return self.asked_item(number, field)
+        return self.read_request_item(number, field)
 
-    def asked_item(self, number: int, field: str) -> Named:
-        """Return the name of an item of a repeated field in a request; 0 never has one. Raises as `asked`."""
+    def read_request_item(self, number: int, field: str) -> Named:
+        """Return the name of an item of a repeated field in a request; 0 never has one. Raises as `read_request`."""
         name = self.names.get(number)
         if name is None or number == 0:
-            raise InvalidArgumentError(f"{number} is not known; must be one of {self._known()}", field=field)
+            raise InvalidArgumentError(f"{number} is not known; must be one of {self._known_names()}", field=field)
         return name
 
-    def _known(self) -> str:
+    def _known_names(self) -> str:
         return ", ".join(filter(None, self))

@@ -87,7 +87,7 @@ def compact_request_to_pb(request: StateOperationRequest) -> pb.CompactStateRequ
 
 def compact_request_from_pb(request: pb.CompactStateRequest) -> StateOperationRequest:
     session_id, stores = _scope_from_pb(request.scope)
-    strategy = compaction_strategy(STRATEGIES.asked(request.strategy, "strategy") or "recent")
+    strategy = compaction_strategy(STRATEGIES.read_request(request.strategy, "strategy") or "recent")
     # Negative parameters are refused when the operation runs, by the same rules for every caller.
     bounds = {name: getattr(request, name) or getattr(_DEFAULTS, name) for name in _BOUNDS}
     if request.HasField("preserve_recent"):

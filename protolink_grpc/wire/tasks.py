@@ -33,7 +33,7 @@ from protolink_grpc.wire.answer_bounds import (
     WHOLE,
     Window,
     cut,
-    reduced,
+    reduce_header,
     total_size,
 )
 from protolink_grpc.wire.compile import Codec, Computed, Group, Special, enum_numbers
@@ -121,7 +121,7 @@ def _message_of_request(message: pb.Message, field: str) -> Message:
         part = parts[0]
         if part.WhichOneof("content") == "text" and not part.metadata_json and not part.media_type:
             return Message(message.id, role, [Part("text", part.text)], time)
-    ROLES.asked(message.role, f"{field}.role")
+    ROLES.read_request(message.role, f"{field}.role")
     check_parts(parts, f"{field}.parts")
     for part in parts:
         if part.HasField("tool_call") and not part.tool_call.call_id:
@@ -425,7 +425,7 @@ def fold_to_bytes(fold: TaskFold, view: "pb.TaskView.ValueType", window: Window 
     """
     header = _encode_header(fold)
     if len(header) > HEADER_BYTES:
-        header = reduced(pb.Task.FromString(header)).SerializeToString()
+        header = reduce_header(pb.Task.FromString(header)).SerializeToString()
     turn = view == pb.TASK_VIEW_TURN
     if not turn and view != pb.TASK_VIEW_FULL:
         return header

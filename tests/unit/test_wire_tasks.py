@@ -272,7 +272,7 @@ def test_what_the_contract_does_not_allow_is_refused_by_the_name_of_its_field(me
 @pytest.mark.parametrize("number", [-1, 9, 2**31 - 1])
 def test_a_number_that_is_no_state_is_refused_in_a_request(number: int) -> None:
     with pytest.raises(InvalidArgumentError) as refused:
-        STATES.asked(number, "states[3]")
+        STATES.read_request(number, "states[3]")
     assert refused.value.field == "states[3]"
 
 

@@ -21,7 +21,7 @@ from protolink_grpc.edges.grpc.call import Context, current_call
 from protolink_grpc.errors import InvalidArgumentError, VersionNotSupportedError
 from protolink_grpc.net.trace_context import TRACEPARENT, TRACESTATE
 from protolink_grpc.net.tracing import WAITING_RUNS, receive_origin
-from protolink_grpc.wire.bounds import converted, run_in_thread
+from protolink_grpc.wire.bounds import convert_message, run_in_thread
 
 S = TypeVar("S", bound=Update | TaskViewPage)
 T = TypeVar("T")
@@ -82,14 +82,14 @@ class A2AServicer:
 
     async def SendMessage(self, request: pb.SendMessageRequest, context: Context) -> pb.SendMessageResponse:
         caller = caller_info(context, V1)
-        params = await converted(codec.send_params_from_pb, request)
+        params = await convert_message(codec.send_params_from_pb, request)
         return await convert_response(codec.send_response_pb, await self._operations.send(caller, params))
 
     async def SendStreamingMessage(
         self, request: pb.SendMessageRequest, context: Context
     ) -> AsyncIterator[pb.StreamResponse]:
         caller = caller_info(context, V1)
-        params = await converted(codec.send_params_from_pb, request)
+        params = await convert_message(codec.send_params_from_pb, request)
         async with aclosing(self._operations.stream(caller, params)) as batches:
             async for updates in batches:
                 for update in updates:
@@ -109,7 +109,7 @@ class A2AServicer:
 
     async def CancelTask(self, request: pb.CancelTaskRequest, context: Context) -> pb.Task:
         caller = caller_info(context, V1)
-        metadata = await converted(codec.object_from_struct, request.metadata)
+        metadata = await convert_message(codec.object_from_struct, request.metadata)
         view = await self._operations.cancel(caller, request.tenant, request.id, metadata)
         return await convert_response(codec.task_pb, view)
 

@@ -16,7 +16,7 @@ from protolink_grpc.a2a.v03.terms import code_v03, name_v03, require_v03
 from protolink_grpc.a2a.values import CallerInfo
 from protolink_grpc.edges.grpc.call import Context
 from protolink_grpc.errors import ProtolinkError
-from protolink_grpc.wire.bounds import converted
+from protolink_grpc.wire.bounds import convert_message
 
 _UNIMPLEMENTED = frozenset({-32003, -32004})
 """JSON-RPC codes of errors that have the status UNIMPLEMENTED in v0.3. To a v0.3 client, FAILED_PRECONDITION means that a task
@@ -44,14 +44,14 @@ class A2AV03Servicer:
 
     async def SendMessage(self, request: pb.SendMessageRequest, context: Context) -> pb.SendMessageResponse:
         caller = _caller(context)
-        params = await converted(protobuf.send_params_from_pb, request)
+        params = await convert_message(protobuf.send_params_from_pb, request)
         return await convert_response(protobuf.reply_pb, await self._operations.send(caller, params))
 
     async def SendStreamingMessage(
         self, request: pb.SendMessageRequest, context: Context
     ) -> AsyncIterator[pb.StreamResponse]:
         caller = _caller(context)
-        params = await converted(protobuf.send_params_from_pb, request)
+        params = await convert_message(protobuf.send_params_from_pb, request)
         async with aclosing(self._operations.stream(caller, params)) as batches:
             async for updates in batches:
                 for update in updates:

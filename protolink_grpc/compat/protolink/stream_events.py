@@ -76,7 +76,7 @@ def _convert(source: Fields, kind: str) -> ev.RunEvent:
         payload = read(source, metadata)
     except InvalidArgumentError:
         # The format of another version: kept as a dict, with the metadata merged in.
-        payload = reader.copied(source, "") | metadata
+        payload = reader.copy_value(source, "") | metadata
     return ev.RunEvent(
         type=name,
         payload=payload,

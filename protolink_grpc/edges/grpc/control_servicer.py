@@ -160,7 +160,9 @@ class ControlServicer(control_service_pb2_grpc.ControlServiceServicer):
 
 
 def approval_query_from_pb(request: pb.ListApprovalsRequest) -> ApprovalQuery:
-    states = [APPROVAL_STATES.asked_item(state, f"states[{index}]") for index, state in enumerate(request.states)]
+    states = [
+        APPROVAL_STATES.read_request_item(state, f"states[{index}]") for index, state in enumerate(request.states)
+    ]
     return ApprovalQuery(
         states=frozenset(states) or frozenset({ApprovalState.PENDING}),
         task_id=check_id(request.task_id, "task_id"),

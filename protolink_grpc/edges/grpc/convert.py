@@ -10,7 +10,7 @@ from protolink_grpc.models.watch import StopAt
 from protolink_grpc.net.page_tokens import cursor_from_token, page_size_of
 from protolink_grpc.runtime.submission import Submission
 from protolink_grpc.storage.port import TaskHead, TaskQuery
-from protolink_grpc.wire.answer_bounds import HEADER_BYTES, Window, reduced
+from protolink_grpc.wire.answer_bounds import HEADER_BYTES, Window, reduce_header
 from protolink_grpc.wire.scalars import json_object_from_pb, micros_from_pb, micros_to_pb, timestamp_from_pb
 from protolink_grpc.wire.tasks import STATES, artifacts_from_pb, check_id, encoded_messages_from_pb
 from protolink_grpc.wire.typed_calls import options_from_pb
@@ -123,7 +123,7 @@ def stop_from_pb(value: int) -> StopAt:
 
 
 def query_from_pb(request: pb.ListTasksRequest, principal: str, agent_name: str) -> TaskQuery:
-    states = [STATES.asked_item(state, f"states[{index}]") for index, state in enumerate(request.states)]
+    states = [STATES.read_request_item(state, f"states[{index}]") for index, state in enumerate(request.states)]
     after = micros_from_pb(request.updated_after, "updated_after") if request.HasField("updated_after") else 0
     return TaskQuery(
         principal=principal,
@@ -156,5 +156,5 @@ def head_to_pb(head: TaskHead) -> task_pb2.Task:
     elif head.reason:
         out.failure.message = head.reason
     if len(head.reason) > HEADER_BYTES // 4:  # a character has at most 4 bytes
-        return reduced(out)
+        return reduce_header(out)
     return out

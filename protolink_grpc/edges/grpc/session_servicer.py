@@ -124,7 +124,7 @@ class SessionServicer(session_service_pb2_grpc.SessionServiceServicer):
             convert.require_id(request.session_id, "session_id"),
             thread_id=check_id(request.thread_id, "thread_id") or DEFAULT_THREAD,
             turn_id=check_id(request.turn_id, "turn_id"),
-            when_busy=WHEN_BUSY.asked(request.when_busy, "when_busy") if request.when_busy else WhenBusy.ENQUEUE,
+            when_busy=WHEN_BUSY.read_request(request.when_busy, "when_busy") if request.when_busy else WhenBusy.ENQUEUE,
         )
         return pb.SubmitTurnResponse(turn=TURN.to_pb(turn))
 

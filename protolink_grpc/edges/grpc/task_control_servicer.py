@@ -112,7 +112,9 @@ class TaskControlServicer(task_control_service_pb2_grpc.TaskControlServiceServic
     ) -> pb.ListTaskSnapshotsResponse:
         found, following = await self._control.snapshots.page(
             caller(),
-            statuses=[STATUSES.asked_item(each, f"statuses[{index}]") for index, each in enumerate(request.statuses)],
+            statuses=[
+                STATUSES.read_request_item(each, f"statuses[{index}]") for index, each in enumerate(request.statuses)
+            ],
             session_id=check_id(request.session_id, "session_id"),
             after=cursor_from_token(request.page_token),
             limit=page_size_of(request.page_size),

@@ -17,7 +17,7 @@ from protolink_grpc.edges.http.call_format import CallFormat, Deadline
 from protolink_grpc.edges.http.json_body import JSON, read_json, write_json
 from protolink_grpc.errors import InvalidArgumentError, UnimplementedError
 from protolink_grpc.net.grpc_web import COMPRESSED, HEAD_BYTES, frame
-from protolink_grpc.wire.bounds import SMALL_BYTES, converted, run_in_thread
+from protolink_grpc.wire.bounds import SMALL_BYTES, convert_message, run_in_thread
 from protolink_grpc.wire.codec import BinaryCodec, MessageCodec
 from protolink_grpc.wire.proto_json import message_from_json, message_to_json
 from protolink_grpc.wire.status import requested_pause_s
@@ -77,7 +77,7 @@ class JsonCodec:
 
     async def encode(self, response: Message | bytes, kind: type[Message]) -> bytes:
         message = kind.FromString(response) if isinstance(response, bytes) else response
-        return write_json(await converted(message_to_json, message))
+        return write_json(await convert_message(message_to_json, message))
 
 
 def _parse_message(value: object, kind: type[Message]) -> bytes:

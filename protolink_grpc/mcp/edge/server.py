@@ -48,7 +48,7 @@ from protolink_grpc.runtime.service import TaskService
 from protolink_grpc.runtime.submission import Submission
 from protolink_grpc.tools.schema_arguments import SchemaArguments
 from protolink_grpc.tools.toolbox import Toolbox
-from protolink_grpc.wire.events import asked_in, event_from_frame
+from protolink_grpc.wire.events import event_from_frame, requested_approval_id
 from protolink_grpc.wire.tasks import check_id
 
 Batches = AsyncGenerator[list[bytes], None]
@@ -354,7 +354,7 @@ class McpEdge:
             if event.payload.progress is not None:
                 await context.session.report_progress(event.payload.progress, 100.0, event.payload.message or None)
             return None
-        approval_id = asked_in(frame)
+        approval_id = requested_approval_id(frame)
         if not approval_id or not can_be_asked(context):
             return None
         request = await self._service.approvals.request(approval_id)

@@ -33,7 +33,7 @@ from protolink_grpc.models.json_value import plain, to_json
 from protolink_grpc.models.lifecycle import TaskState, parse_state
 from protolink_grpc.models.message import Message
 from protolink_grpc.models.part import Part, PartType, ToolOutput
-from protolink_grpc.models.payload import copied
+from protolink_grpc.models.payload import copy_value
 from protolink_grpc.models.task import Task
 from protolink_grpc.models.tool import OfferedTool
 from protolink_grpc.net.trace_context import with_trace
@@ -324,7 +324,7 @@ def _record_answer(answer: Task, sent: Task) -> dict[str, Any]:
         artifacts=[each for each in answer.artifacts if each.id not in known],
         context=None,
     ).to_dict()
-    result = {"task_id": answer.id, "state": str(answer.state), "output": copied(answer.get_output())}
+    result = {"task_id": answer.id, "state": str(answer.state), "output": copy_value(answer.get_output())}
     if answer.failure is not None:
         result["failure"] = answer.failure.to_value()
     return result | {"task": added} if len(to_json(added)) <= MAX_ANSWER_BYTES else result
@@ -428,7 +428,7 @@ def _output(answer: Task, agent: str) -> Any:
     part = answer.get_last_part()
     output = part.content if part is not None and isinstance(part.content, ToolOutput) else None
     if answer.state is TaskState.COMPLETED:
-        return copied(answer.get_output())
+        return copy_value(answer.get_output())
     error = output.error if output is not None else None
     if isinstance(error, dict) and error.get("status") == "rejected":
         raise ToolRejectedError.from_dict(error, source=agent)

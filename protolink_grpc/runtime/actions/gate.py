@@ -47,7 +47,7 @@ from protolink_grpc.models.events import (
 )
 from protolink_grpc.models.failure import Failure
 from protolink_grpc.models.json_value import is_same_json, plain
-from protolink_grpc.models.payload import copied
+from protolink_grpc.models.payload import copy_value
 from protolink_grpc.models.tool_result import recorded_error, with_failure
 from protolink_grpc.net.tracing import action_trace
 from protolink_grpc.policy.capabilities import Policy, decide
@@ -439,12 +439,12 @@ def _recorded_outcome(record: ActionRecord) -> Outcome:
     if isinstance(exception, ActionPolicyError | BudgetExceededError):
         raise exception
     if exception is None:
-        return Outcome(action.action_id, copied(ended.result))
+        return Outcome(action.action_id, copy_value(ended.result))
     exception.action_id = action.action_id
     if isinstance(exception, ToolFailedError):
         exception.is_reported = True  # the run that recorded it has logged it
     error = error_value(exception) if ended.error is None else shown_value(ended.error)
-    return Outcome(action.action_id, copied(ended.result), error, exception, ended.outcome == "rejected")
+    return Outcome(action.action_id, copy_value(ended.result), error, exception, ended.outcome == "rejected")
 
 
 def _recorded_exception(record: ActionRecord) -> ProtolinkError | None:

@@ -13,7 +13,7 @@ from protolink_grpc.models.artifact import Artifact
 from protolink_grpc.models.events import TaskArtifactUpdated
 from protolink_grpc.models.fold import TaskFold
 from protolink_grpc.models.json_value import is_same_json, to_json
-from protolink_grpc.models.payload import Payload, copied
+from protolink_grpc.models.payload import Payload, copy_value
 from protolink_grpc.models.tool_items import ITEMS_KIND, item_part, items_of
 from protolink_grpc.models.watch import StopAt
 from protolink_grpc.runtime.actions.action_context import ActionContext, check_runtime
@@ -53,7 +53,9 @@ class ItemLog:
         """Record an item of `size` bytes, unless the log has it. Return False if the log has another item at this index."""
         if index < len(self.recorded):
             return _is_same(self.recorded[index], item)
-        artifact = Artifact(id=self.artifact_id, parts=[item_part(copied(item))], kind=ITEMS_KIND, action_id=action_id)
+        artifact = Artifact(
+            id=self.artifact_id, parts=[item_part(copy_value(item))], kind=ITEMS_KIND, action_id=action_id
+        )
         await action_context.emit(TaskArtifactUpdated(artifact, append=index > 0))
         self.count = index + 1
         self._note_size(size)
