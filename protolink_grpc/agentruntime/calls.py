@@ -18,8 +18,10 @@ from protolink_grpc.agentruntime.state import (
     Record,
     TaskRecords,
     category_of,
+    duration_ms,
     resumed,
     show_status,
+    to_camel,
 )
 from protolink_grpc.models import events as ev
 from protolink_grpc.models.action import ApprovalDecision, PolicyEffect
@@ -29,6 +31,9 @@ from protolink_grpc.models.task_control import TaskStatus
 from protolink_grpc.net.trace_context import span_id_of
 
 AGENT_CALL: Final = "agent.call"
+
+PLGRPC: Final = "plgrpc"
+"""The protocol of a peer that is an agent of this package."""
 
 
 # -- Actions and approvals -----------------------------------------------------------------------------------------------
@@ -106,7 +111,7 @@ def map_approval_required(task: TaskRecords, event: RunEvent, required: ev.Appro
         "prompt": event.summary or request.policy_decision.reason,
         "availableDecisions": ["allow", "deny", *(["edit"] if request.editable else [])],
         "expiresAt": request.expires_at,
-        "request": request.to_dict(),
+        "request": to_camel(request.to_dict()),
     }
     yield "permission.requested", ids | {"payload": payload | {"approvalActionId": request.request_id}}
     yield "action.required", ids | {"payload": payload}
@@ -195,7 +200,9 @@ def map_peer_task(task: TaskRecords, event: RunEvent, peer: ev.PeerTaskLinked) -
     call = task.calls.get(event.action_id)
     if call is not None and call.kind == AGENT_CALL and call.is_running:
         ids = _ids_of(event, event.action_id, call) | {"subagentId": _subagent_id(event.action_id, call)}
-        yield "subagent.status", ids | {"payload": payload | {"status": "running"}}
+        # Agents of other protocols have tasks of their own; here, the delegated task has the caller's id.
+        child = {"childTaskId": peer.task_id} if peer.protocol == PLGRPC else {}
+        yield "subagent.status", ids | {"payload": payload | child | {"status": "running"}}
     yield "channel.peer_task.linked", ids | {"payload": payload}
 
 
@@ -213,7 +220,8 @@ def map_ended(task: TaskRecords, event: RunEvent, ended: ev.ActionEnded) -> Mapp
         yield _show(event, call, {})
     status = _OUTCOMES.get(ended.outcome, ended.outcome)
     payload: Record = {"toolName": ended.name, "kind": ended.kind, "status": status}
-    payload["durationMs"] = ended.duration_micros / 1000
+    if call.is_running or ended.duration_micros:
+        payload["durationMs"] = duration_ms(ended.duration_micros)
     if is_success := ended.outcome == "completed":
         payload["result"] = ended.result
     else:

@@ -11,8 +11,11 @@ from protolink_grpc.agentruntime.state import (
     ModelCall,
     Record,
     TaskRecords,
+    amount,
+    duration_ms,
     run_id_of,
     show_status,
+    to_camel,
 )
 from protolink_grpc.models import events as ev
 from protolink_grpc.models.action import OmittedContext
@@ -28,7 +31,7 @@ RATE_LIMITED: Final = "MODEL_RATE_LIMITED"
 
 
 def map_prepared(task: TaskRecords, event: RunEvent, prepared: ev.ContextPrepared) -> Mapped:
-    payload: Record = {"manifest": prepared.manifest.to_dict(), "step": prepared.step}
+    payload: Record = {"manifest": to_camel(prepared.manifest.to_dict()), "step": prepared.step}
     if purpose := prepared.manifest.purpose:
         yield "context.resolved", {"payload": payload | {"purpose": purpose, "omissions": [], "omittedCount": 0}}
         return
@@ -65,7 +68,7 @@ def _tool_of(tool: OfferedTool) -> Record:
 
 
 def _omission_of(omitted: OmittedContext) -> Record:
-    return {"kind": omitted.kind, "ref": omitted.ref, "reason": omitted.reason, "tokens": _amount(omitted.tokens)}
+    return {"kind": omitted.kind, "ref": omitted.ref, "reason": omitted.reason, "tokens": amount(omitted.tokens)}
 
 
 # -- Model calls -----------------------------------------------------------------------------------------------------------
@@ -121,7 +124,7 @@ _ACTIONS: Final = ("final", "tool_call", "agent_call")
 
 
 def map_call_completed(task: TaskRecords, event: RunEvent, call: ev.LlmCallCompleted) -> Mapped:
-    usage = {"inputTokens": _amount(call.input_tokens), "outputTokens": _amount(call.output_tokens)}
+    usage = {"inputTokens": amount(call.input_tokens), "outputTokens": amount(call.output_tokens)}
     parts = {"cachedInputTokens": call.cached_input_tokens, "reasoningTokens": call.reasoning_tokens}
     usage |= {name: tokens for name, tokens in parts.items() if tokens is not None}
     payload = {
@@ -131,14 +134,14 @@ def map_call_completed(task: TaskRecords, event: RunEvent, call: ev.LlmCallCompl
         "usage": usage,
         "stopReason": call.finish_reason or UNKNOWN,
         "text": call.text,
-        "toolCalls": [each.to_dict() for each in call.tool_calls],
-        "durationMs": call.duration_micros / 1000,
+        "toolCalls": [to_camel(each.to_dict()) for each in call.tool_calls],
+        "durationMs": duration_ms(call.duration_micros),
     }
     ids = _model_ids(event, _request_of(task, event, call.call_id))
     if thought := _thought_of(call.text):
         yield "reasoning.summary", ids | {"payload": {"summary": thought}}
     yield "model.completed", ids | {"payload": payload}
-    cost = {"costMicros": _amount(call.cost_micros), "currency": call.currency or UNKNOWN}
+    cost = {"costMicros": amount(call.cost_micros), "currency": call.currency or UNKNOWN}
     yield "cost.recorded", ids | {"payload": usage | cost}
 
 
@@ -152,17 +155,13 @@ def _thought_of(text: str) -> str:
     return thought if isinstance(thought, str) else ""
 
 
-def _amount(amount: float | None) -> float | str:
-    return UNKNOWN if amount is None else amount
-
-
 def _limit_of(call: ev.LlmCallFailed) -> Record:
     """Return what the provider has reported about its limits."""
     payload = {
         "source": "provider",
         "provider": call.provider,
         "model": call.model,
-        "retryAfterS": _amount(call.failure.retry_delay_s),
+        "retryAfterS": amount(call.failure.retry_delay_s),
     }
     details = call.failure.details
     found = details.get("limits") if isinstance(details, dict) else None
@@ -177,7 +176,7 @@ def _limit(reported: dict[str, Any]) -> Record:
 
 
 def map_budget(_: TaskRecords, event: RunEvent, reported: ev.BudgetReported) -> Mapped:
-    payload = {"limitState": reported.decision.to_dict()}
+    payload = {"limitState": to_camel(reported.decision.to_dict())}
     yield "limit.changed", {"payload": payload}
     yield "quota.low" if reported.decision.allowed else "quota.blocked", {"payload": payload}
 
@@ -191,9 +190,10 @@ def map_call_failed(task: TaskRecords, event: RunEvent, call: ev.LlmCallFailed) 
         "failureCategory": str(call.failure.category or UNKNOWN),
         "detail": call.failure.message,
         "reason": call.failure.reason,
-        "retryable": call.will_retry,
+        "retryable": call.failure.retryable or call.will_retry,
+        "willRetry": call.will_retry,
         "retryDelayS": call.failure.retry_delay_s,
-        "durationMs": call.duration_micros / 1000,
+        "durationMs": duration_ms(call.duration_micros),
     }
     ids = _model_ids(event, _request_of(task, event, call.call_id, call.attempt))
     if call.failure.reason == RATE_LIMITED:
@@ -206,13 +206,14 @@ def map_call_failed(task: TaskRecords, event: RunEvent, call: ev.LlmCallFailed) 
 # -- Budgets and the conversation ------------------------------------------------------------------------------------------
 
 
-def map_compacted(_: TaskRecords, event: RunEvent, done: ev.ContextCompacted) -> Mapped:
+def map_compacted(task: TaskRecords, event: RunEvent, done: ev.ContextCompacted) -> Mapped:
     trigger = "auto" if "decision" in event.metadata else "manual"
     yield "context.compaction.started", {"payload": {"trigger": trigger}}
     payload = {
         "beforeTokens": done.before_tokens,
         "afterTokens": done.after_tokens,
-        "strategy": done.strategy or UNKNOWN,
+        "strategy": done.strategy or ("shortened_results" if trigger == "auto" else UNKNOWN),
+        "preservedActions": [*task.approvals],
     }
     yield "context.compaction.completed", {"payload": payload | {"summary": done.summary}}
 

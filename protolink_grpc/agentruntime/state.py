@@ -6,6 +6,7 @@
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import lru_cache
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -144,6 +145,48 @@ class TaskRecords:
         if context is not None or not self.trace_id:
             self.trace_id = trace_of(context, event.task_id).trace_id
         return event
+
+
+_UNCHANGED: Final = frozenset(
+    (
+        "args",
+        "arguments",
+        "content",
+        "data",
+        "details",
+        "flow_state",
+        "metadata",
+        "payload",
+        "permissions",
+        "preview",
+        "result",
+    )
+)
+"""Keys whose values belong to users: their keys stay unchanged."""
+
+
+def to_camel(value: Any) -> Any:
+    """Return the JSON form of an object of this package with the names of its fields as in the contract."""
+    if isinstance(value, list):
+        return [to_camel(each) for each in value]
+    if not isinstance(value, dict):
+        return value
+    return {_camel(name): each if name in _UNCHANGED else to_camel(each) for name, each in value.items()}
+
+
+@lru_cache(maxsize=1024)
+def _camel(name: str) -> str:
+    first, *rest = name.split("_")
+    return first + "".join(map(str.capitalize, rest))
+
+
+def amount(value: float | None) -> float | str:
+    return UNKNOWN if value is None else value
+
+
+def duration_ms(micros: int) -> float | str:
+    """Return a duration in milliseconds. 0 means that it is not recorded."""
+    return micros / 1000 if micros else UNKNOWN
 
 
 def run_id_of(task_id: str, run_id: str) -> str:

@@ -17,6 +17,7 @@ from protolink_grpc.agentruntime.state import (
     run_id_of,
     run_status,
     show_status,
+    to_camel,
 )
 from protolink_grpc.models import events as ev
 from protolink_grpc.models.events import RunEvent
@@ -51,7 +52,7 @@ def _map_submitted(task: TaskRecords, event: RunEvent, submitted: ev.TaskSubmitt
     payload = {
         "status": "draft" if submitted.draft else "accepted",
         "source": submitted.principal,
-        "task": submitted.whole_task().to_dict(),
+        "task": to_camel(submitted.whole_task().to_dict()),
     }
     yield "task.created", {"requestId": submitted.request_id, "payload": payload}
 
@@ -61,7 +62,7 @@ def _map_queued(_: TaskRecords, event: RunEvent, queued: ev.TaskQueued) -> Mappe
 
 
 def _map_messages(_: TaskRecords, event: RunEvent, added: ev.TaskMessagesAdded) -> Mapped:
-    yield "plgrpc.task.message", {"payload": {"messages": [message.to_dict() for message in added.messages]}}
+    yield "plgrpc.task.message", {"payload": {"messages": [to_camel(message.to_dict()) for message in added.messages]}}
 
 
 _BEGINNINGS = {"continued": "task.resumed", "recovered": "task.retrying"}
@@ -142,7 +143,7 @@ def _begin_attempt(task: TaskRecords, event: RunEvent, changed: ev.TaskStatusCha
         lost = {"status": "failed", "failureCategory": "run_lost", "retryable": True}
         yield "task.attempt.failed", ids_of_run(event, task.run_id) | {"payload": lost}
     task.begin_run(f"{event.task_id}/attempt/{changed.attempt}", event.run_id)
-    worker = {} if changed.worker is None else {"worker": changed.worker.to_dict()}
+    worker = {} if changed.worker is None else {"worker": to_camel(changed.worker.to_dict())}
     yield _BEGINNINGS.get(changed.cause, "task.started"), {"payload": payload}
     yield "task.attempt.started", {"payload": payload | {"attempt": changed.attempt} | worker}
     if task.turn_id and not task.is_turn_started:  # the owner of a draft may complete it without a turn
@@ -176,7 +177,11 @@ def _end_attempt(task: TaskRecords, event: RunEvent, kind: str, payload: Record,
 
 def _map_artifact(_: TaskRecords, event: RunEvent, update: ev.TaskArtifactUpdated) -> Mapped:
     artifact = update.artifact
-    payload = {"artifact": artifact.to_dict(), "append": update.append}
+    payload = {"artifact": to_camel(artifact.to_dict()), "append": update.append}
+    # Beside the artifact, which is replaced by a reference if it is large.
+    facts = {"kind": artifact.kind, "name": artifact.name, "mediaType": artifact.media_type, "readRef": artifact.uri}
+    payload |= {name: value for name, value in facts.items() if value}
+    payload |= {"partCount": len(artifact.parts), "lastChunk": update.last_chunk}
     ids = {"artifactId": artifact.id, "stepId": f"{event.task_id}/artifact/{artifact.id}"}
     yield "artifact.changed", ids | {"payload": payload}
 
@@ -196,7 +201,7 @@ def _map_error(_: TaskRecords, event: RunEvent, error: ev.TaskErrorReported) -> 
         "detail": failure.message,
         "retryable": failure.retryable,
         "recoverable": error.recoverable,
-        "failure": failure.to_dict(),
+        "failure": to_camel(failure.to_dict()),
     }
     yield "runtime.error", {"payload": payload}
 
@@ -216,7 +221,7 @@ def _map_described(_: TaskRecords, event: RunEvent, described: ev.TaskDescribed)
 
 
 def _map_input_replaced(_: TaskRecords, event: RunEvent, replaced: ev.TaskInputReplaced) -> Mapped:
-    messages = [each.to_dict() for each in replaced.messages]
+    messages = [to_camel(each.to_dict()) for each in replaced.messages]
     yield "task.updated", {"payload": {"messages": messages, "changedBy": replaced.changed_by}}
 
 

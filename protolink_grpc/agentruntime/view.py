@@ -363,7 +363,8 @@ def _ids_of(turn: ses.TurnSubmitted) -> Record:
 
 
 def _attempt_ids(task: TaskRecords, event: RunEvent) -> Record:
-    span_id = span_id_of(event.task_id, event.run_id)
+    # Before the first run of a task there is no span.
+    span_id = span_id_of(event.task_id, event.run_id) if event.run_id else ""
     return {"attemptId": task.attempt_id, "traceId": task.trace_id, "spanId": span_id}
 
 

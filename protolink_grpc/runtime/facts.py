@@ -5,7 +5,7 @@ from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequenc
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, NamedTuple, get_args
 
-from protolink_grpc.errors import InvalidArgumentError
+from protolink_grpc.errors import InvalidArgumentError, MessageTooLargeError
 from protolink_grpc.models.action import BudgetUsage, OmittedItems
 from protolink_grpc.models.artifact import Artifact
 from protolink_grpc.models.events import (
@@ -206,7 +206,7 @@ class Emitter:
             if self._taken is not None:
                 self._taken.set()
             try:
-                await self.live.record(facts, run_id=self.run_id)
+                await self.record_all(facts)
             except Exception as error:
                 self._failure = error
                 raise
@@ -217,6 +217,14 @@ class Emitter:
             await self.live.at_rest()
             if self._failure is not None:
                 raise self._failure
+
+    async def record_all(self, facts: Sequence[Fact]) -> None:
+        """Record facts in one append. If one of them is too large, record those before it and raise MessageTooLargeError."""
+        try:
+            await self.live.record(facts, run_id=self.run_id)
+        except MessageTooLargeError:
+            for fact in facts:
+                await self.live.record([fact], run_id=self.run_id)
 
     def has_recorded(self, event: RunEvent) -> bool:
         """Return whether the event is from this task's log, as `recorded_during` yields them."""

@@ -527,7 +527,7 @@ class Run(Emitter):
             raise
         except Exception:
             if emitted:
-                await self.live.record(emitted, run_id=self.run_id)
+                await self.record_all(emitted)
             raise
 
     def _action_failure(self, output: Message | Artifact | None) -> Failure | None:

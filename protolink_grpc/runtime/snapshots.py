@@ -73,6 +73,9 @@ ARTIFACT_BYTES: Final = 256
 
 PREVIEW_CHARS: Final = 200
 
+_TEXTS: Final = ("text", "infer_output")
+"""The types of parts whose content is a text for people."""
+
 ATTEMPTS: Final = 5
 """How often a snapshot is read while its session keeps changing."""
 
@@ -81,16 +84,25 @@ READ_EVENTS: Final = 1024
 
 
 def _unavailable(*parts: str) -> tuple[Gap, ...]:
-    return tuple(Gap(part, Availability.UNAVAILABLE, "this agent does not record it") for part in parts)
+    return tuple(Gap(part, Availability.UNAVAILABLE, "not recorded") for part in parts)
 
 
-_NOT_RECORDED: Final = (
-    *_unavailable("sandbox", "execution_environment", "jobs", "channels"),
-    Gap("routing", Availability.UNKNOWN, "the events of the model calls have the requested and the selected model"),
+def _unknown(*parts: str) -> tuple[Gap, ...]:
+    return tuple(Gap(part, Availability.UNKNOWN, "the events and other snapshots have it") for part in parts)
+
+
+_OF_BOTH: Final = (
+    *_unavailable("sandbox", "execution_environment", "processes", "jobs", "channels"),
+    *_unknown("routing", "limits", "subagents", "evidence"),
 )
-_NO_VERIFICATION: Final = _unavailable("verification", "reviews")
+"""What the contract asks of the snapshots of sessions and threads, and these do not have."""
+
+_NOT_IN_SESSIONS: Final = (*_OF_BOTH, *_unavailable("pinned_threads"), *_unknown("tasks"))
+_NOT_IN_THREADS: Final = (*_OF_BOTH, *_unavailable("incidents", "diagnostics"), *_unknown("artifacts"))
+_NO_VERIFICATION: Final = _unavailable("verification", "reviews", "audit_notes")
 _NO_ARTIFACT_CHECKS: Final = _unavailable("versions", "validation", "differences")
-_NO_CONTEXT_REFS: Final = _unavailable("context_refs")
+_NO_CONTEXT_REFS: Final = _unavailable("context_refs", "context_warnings")
+_NO_SOURCES: Final = _unavailable("queued_turns.source")
 _CHANGING: Final = "the session kept changing while it was read: this is of a later position"
 
 _RESULTS: Final = {
@@ -176,7 +188,7 @@ def preview_of(text: str) -> str:
 
 def artifact_summary(task_id: str, artifact: Artifact) -> ArtifactSummary:
     """Return an artifact without its content."""
-    texts = (part.content for part in artifact.parts if part.type == "text" and isinstance(part.content, str))
+    texts = (part.content for part in artifact.parts if part.type in _TEXTS and isinstance(part.content, str))
     return ArtifactSummary(
         task_id,
         artifact.id,
@@ -295,7 +307,7 @@ class SnapshotService:
             token_from_position(found.more),
             tuple(reading.approvals),
             tuple(artifacts),
-            (*found.gaps, *reading.gaps, *gap, *_NOT_RECORDED),
+            (*found.gaps, *reading.gaps, *gap, *_NOT_IN_SESSIONS),
         )
 
     async def thread(self, principal: str, session_id: str, thread_id: str) -> ThreadSnapshot:
@@ -315,7 +327,7 @@ class SnapshotService:
             recent_turns=found.recent,
             open_tasks=tuple(reading.tasks),
             context=context,
-            gaps=(*thread.gaps, *found.gaps, *reading.gaps, *_NOT_RECORDED),
+            gaps=(*thread.gaps, *found.gaps, *reading.gaps, *_NOT_IN_THREADS),
         )
 
     async def queue(self, principal: str, session_id: str, thread_id: str = "") -> QueueSnapshot:
@@ -335,6 +347,7 @@ class SnapshotService:
             for each in found.threads
             if each.queued
         )
+        gaps += _NO_SOURCES if queued else ()
         return QueueSnapshot(session_id, found.head.position, tuple(queued), holds, gaps)
 
     def _thread(self, reading: _Reading, thread: ThreadRows) -> ThreadSnapshot:

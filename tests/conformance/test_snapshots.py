@@ -269,10 +269,16 @@ async def test_artifacts_of_the_newest_turns_come_first(link: Link) -> None:
 
 async def test_what_is_not_recorded_is_a_gap_and_nothing_else_is(link: Link) -> None:
     await link.done("say")
-    for gaps in ((await link.snapshots.session("s")).gaps, (await link.snapshots.thread("s")).gaps):
+    missing = ("sandbox", "execution_environment", "processes", "jobs", "channels")
+    elsewhere = ("routing", "limits", "subagents", "evidence")
+    session, thread = await link.snapshots.session("s"), await link.snapshots.thread("s")
+    for gaps, also_missing, also_elsewhere in (
+        (session.gaps, ("pinned_threads",), ("tasks",)),
+        (thread.gaps, ("incidents", "diagnostics"), ("artifacts",)),
+    ):
         assert {each.part: each.availability for each in gaps} == {
-            **dict.fromkeys(("sandbox", "execution_environment", "jobs", "channels"), Availability.UNAVAILABLE),
-            "routing": Availability.UNKNOWN,
+            **dict.fromkeys((*missing, *also_missing), Availability.UNAVAILABLE),
+            **dict.fromkeys((*elsewhere, *also_elsewhere), Availability.UNKNOWN),
         }
 
 

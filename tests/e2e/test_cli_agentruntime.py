@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
-from agentruntime_golden import SNAPSHOT, golden, text_of
+from agentruntime_golden import QUIET_SNAPSHOT, SNAPSHOT, golden, text_of
 from cli_world import plgrpc
 
 from protolink_grpc import Agent, AgentCard, Task
@@ -94,8 +94,9 @@ def test_a_violation_has_its_rule_line_and_event_within_80_columns(tmp_path: Pat
 
 
 def test_a_log_is_read_from_standard_input(tmp_path: Path) -> None:
-    (tmp_path / "snapshot.json").write_text(json.dumps(SNAPSHOT))
-    arguments = ("conformance", "agentruntime", "-", "--snapshots", "snapshot.json")
+    for name, snapshot in (("snapshot.json", SNAPSHOT), ("quiet.json", QUIET_SNAPSHOT)):
+        (tmp_path / name).write_text(json.dumps(snapshot))
+    arguments = ("conformance", "agentruntime", "-", "--snapshots", "snapshot.json", "--snapshots", "quiet.json")
     done = plgrpc(*arguments, stdin=text_of(golden()).decode(), cwd=tmp_path)
     assert (done.code, done.err) == (0, "")
     assert "Log: standard input\n" in done.out

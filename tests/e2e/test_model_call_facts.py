@@ -163,7 +163,7 @@ async def test_a_snapshot_of_the_context_shows_what_the_prompt_leaves_out() -> N
     assert {each.kind for each in found.omitted.items} == {"turn"}
     assert found.omitted.count == len(found.omitted.items) > 0
     assert found.offered == OfferedTools((LOOK, replace(PAY, effect=ALLOW)))
-    assert [gap.part for gap in found.gaps] == ["context_refs"]
+    assert [gap.part for gap in found.gaps] == ["context_refs", "context_warnings"]
 
 
 # Models

@@ -13,7 +13,9 @@ from protolink_grpc.errors import InvalidArgumentError
 from protolink_grpc.models import (
     ApprovalDecision,
     ApprovalRequest,
+    Artifact,
     Message,
+    Part,
     PolicyDecision,
     PolicyEffect,
     RunAction,
@@ -261,7 +263,16 @@ def test_a_reported_error_has_the_facts_of_its_failure() -> None:
         "detail": "come back",
         "retryable": True,
         "recoverable": True,
-        "failure": failure.to_dict(),
+        "failure": {
+            "reason": "BANK_CLOSED",
+            "message": "come back",
+            "category": "unavailable",
+            "retryable": True,
+            "retryDelayS": None,
+            "origin": "bank",
+            "details": None,
+            "cause": None,
+        },
     }
     (unknown,) = exported(ev.TaskErrorReported(Failure(message="no")))
     assert (unknown["payload"]["category"], unknown["payload"]["recoverable"]) == ("unknown", False)
@@ -863,3 +874,64 @@ def test_the_installation_of_a_task_is_the_one_that_its_log_names() -> None:
     installed = replace(submitted(), runtime_id="house-7")
     assert {each["runtimeId"] for each in exported(installed, begun(), whole=True)} == {"house-7"}
     assert {each["runtimeId"] for each in exported(submitted(), begun(), whole=True)} == {"protolink-grpc/unknown"}
+
+
+def test_objects_of_this_package_have_names_in_camel_case_and_values_of_users_are_unchanged() -> None:
+    action = RunAction("tool.call", "book", {"arguments": {"first_night": 1}}, action_id="a1")
+    message = Message("m1", "user", [Part("json", {"check_in": 1}, {"my_key": 2}, "application/json")])
+    records = exported(
+        ev.TaskSubmitted(Task("t", messages=[message], metadata={"vip_guest": True}), "ann"),
+        ev.ApprovalRequired(ApprovalRequest(action, ASK, request_id="q1")),
+        ev.ContextPrepared(ContextManifest(system_tokens=3, metadata={"my_key": 1})),
+    )
+    task = of_type(records, "task.created")[0]["payload"]["task"]
+    part = task["messages"][0]["parts"][0]
+    assert (part["content"], part["metadata"], part["mediaType"]) == (
+        {"check_in": 1},
+        {"my_key": 2},
+        "application/json",
+    )
+    assert task["metadata"]["vip_guest"] is True
+    request = of_type(records, "action.required")[0]["payload"]["request"]
+    assert request["action"]["payload"] == {"arguments": {"first_night": 1}}
+    assert (request["requestId"], request["policyDecision"]["reason"]) == ("q1", "it costs")
+    manifest = of_type(records, "context.resolved")[0]["payload"]["manifest"]
+    assert (manifest["systemTokens"], manifest["metadata"]) == (3, {"my_key": 1})
+
+
+def test_a_large_artifact_is_a_reference_beside_its_name_and_media_type() -> None:
+    artifact = Artifact("pic", [Part("text", "x" * 5000)], kind="image", name="Lyon", media_type="text/plain")
+    (record,) = exported(ev.TaskArtifactUpdated(artifact))
+    payload = record["payload"]
+    assert payload["artifact"]["outputRef"] == "t/1"
+    assert (payload["kind"], payload["name"], payload["mediaType"]) == ("image", "Lyon", "text/plain")
+    assert (payload["partCount"], payload["lastChunk"], "readRef" in payload) == (1, False, False)
+
+
+def test_a_failed_call_that_is_not_repeated_can_make_sense_to_retry() -> None:
+    failure = Failure("MODEL_UNAVAILABLE", "busy", FailureCategory.UNAVAILABLE, True)
+    records = exported(submitted(), begun(), ev.LlmCallStarted("c1"), ev.LlmCallFailed("c1", "p", "m", 1, 4, failure))
+    (failed,) = of_type(records, "model.failed")
+    assert (failed["payload"]["retryable"], failed["payload"]["willRetry"]) == (True, False)
+    assert failed["payload"]["durationMs"] == "unknown"
+
+
+def test_a_call_that_was_not_executed_has_no_duration() -> None:
+    denied = ev.ActionEnded("tool.call", "book", outcome="denied")
+    records = exported(submitted(), begun(), ev.ActionRequested(ACTION), ev.ActionPolicyEvaluated(ASK), denied)
+    assert "durationMs" not in of_type(records, "tool.failed")[0]["payload"]
+
+
+def test_before_its_first_run_a_task_has_no_span() -> None:
+    events = [RunEvent("", payload, task_id="t", sequence=place) for place, payload in enumerate((submitted(),), 1)]
+    records = [json.loads(line) for line in RunExport("agentruntime").lines(events)]
+    assert {"spanId" in each for each in records} == {False}
+
+
+def test_a_compaction_names_the_open_approvals_that_it_keeps() -> None:
+    shortened = RunEvent("", ev.ContextCompacted(90, 9, ""), task_id="t", sequence=4, metadata={"decision": "d"})
+    facts: list[Any] = [submitted(), begun(), approval()]
+    events = [RunEvent("", fact, task_id="t", sequence=place, run_id="r") for place, fact in enumerate(facts, 1)]
+    records = [json.loads(line) for line in RunExport("agentruntime").lines([*events, shortened])]
+    (done,) = of_type(records, "context.compaction.completed")
+    assert (done["payload"]["preservedActions"], done["payload"]["strategy"]) == (["q1"], "shortened_results")

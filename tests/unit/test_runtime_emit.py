@@ -190,6 +190,26 @@ async def test_an_end_that_is_refused_does_not_lose_the_end_of_a_tool() -> None:
     assert store.appends[-2:] == [["action.completed"], ["task.error", "task.message", "task.status"]]
 
 
+@pytest.mark.parametrize("waits", [False, True])
+async def test_a_result_that_is_too_large_does_not_lose_the_begin_of_its_action(waits: bool) -> None:
+    store = AppendLog()
+    async with Agent(AgentCard("caller", "calls a tool", "runtime://caller"), store=store) as agent:
+
+        @agent.tool(read_only=True)
+        async def read() -> str:
+            run = current_run()
+            assert run is not None
+            if waits:
+                await run.flush()
+            return "x" * MAX_EVENT_BYTES
+
+        task = await agent.run_task(Task.create_tool_call("read"))
+    assert (task.state, "larger than the limit" in task.reason) == (TaskState.FAILED, True)
+    recorded = [kind for kinds in store.appends for kind in kinds]
+    assert recorded[2:5] == ["action.requested", "action.policy", "action.started"]
+    assert "action.completed" not in recorded
+
+
 async def test_tasks_of_one_run_wait_for_room_apart() -> None:
     store = GatedStore()
 

@@ -31,6 +31,7 @@ _FAMILIES: Final = {
     "outputSummary": "output",
     "historySummary": "history",
     "executionEnvironment": "process",
+    "processes": "process",
 }
 """The families of events whose facts each part has."""
 
