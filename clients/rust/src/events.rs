@@ -1,6 +1,6 @@
 //! The events of a task, followed through cuts: each once, in order, and none left out.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 
 use futures_util::StreamExt;
 use tonic::{Code, Status};
@@ -8,6 +8,7 @@ use tonic::{Code, Status};
 use crate::client::Agent;
 use crate::feed::{Batches, Source};
 use crate::sessions::Service;
+use crate::v1::delta::Piece;
 use crate::v1::run_event::Payload;
 use crate::v1::{
     Delta, DeltaMode, GetTaskRequest, RunEvent, StopAt, StreamTaskRequest, StreamTurnRequest, SubscribeTaskRequest,
@@ -21,8 +22,8 @@ use crate::{Error, References};
 pub enum Update {
     /// A fact of its log.
     Event(RunEvent),
-    /// A piece of what a model is producing. It is volatile: place it by `call_id`, `block` and `offset_bytes`, for
-    /// after a cut what there is of it comes again. The finished text is in an event.
+    /// A piece of what a model is producing. No piece comes twice, also after an interruption. If a model call is tried
+    /// again, its text starts again with `offset_bytes` 0. Pieces may be missing; the finished text is in an event.
     Delta(Delta),
 }
 
@@ -51,6 +52,7 @@ pub(crate) struct Events {
     stop_at: StopAt,
     deltas: DeltaMode,
     references: References,
+    texts: TextsRead,
     has_shown: bool,
     /// Whether the last event shown is one with which the stream can end.
     is_settled: bool,
@@ -63,6 +65,7 @@ impl Source for Events {
     type Item = Update;
 
     async fn open(&mut self) -> Result<Batches<Batch>, Status> {
+        self.texts.reopen();
         if let Some(request) = self.begin.clone() {
             let answers = self.agent.stream_task(request).await?.into_inner();
             return Ok(answers
@@ -93,11 +96,13 @@ impl Source for Events {
     }
 
     async fn read(&mut self, (deltas, events): Batch, news: &mut VecDeque<Update>) -> Result<bool, Error> {
-        news.extend(deltas.into_iter().map(Update::Delta));
+        let rest = deltas.into_iter().filter_map(|delta| self.texts.rest(delta));
+        news.extend(rest.map(Update::Delta));
         let mut is_progress = false;
         for event in events {
             if self.moves_on(&event)? {
                 is_progress = true;
+                self.texts.pass(&event);
                 news.push_back(Update::Event(self.references.resolve(event)));
             }
         }
@@ -170,6 +175,7 @@ impl Events {
             stop_at,
             deltas: DeltaMode::None,
             references: References::default(),
+            texts: TextsRead::default(),
             has_shown: false,
             is_settled: false,
         }
@@ -205,6 +211,59 @@ impl Events {
     }
 }
 
+/// What the reader has of the texts that are being produced, by call and block. A stream that is opened again sends each
+/// of them from its beginning.
+#[derive(Default)]
+struct TextsRead(HashMap<String, HashMap<i32, TextRead>>);
+
+#[derive(Default)]
+struct TextRead {
+    /// How many bytes the reader has.
+    shown: i64,
+    /// Whether the current stream has sent some of it.
+    is_sent: bool,
+}
+
+impl TextsRead {
+    /// A stream is opened.
+    fn reopen(&mut self) {
+        for text in self.0.values_mut().flat_map(HashMap::values_mut) {
+            text.is_sent = false;
+        }
+    }
+
+    /// When a model call is tried again, or has ended, its earlier pieces are void.
+    fn pass(&mut self, event: &RunEvent) {
+        match &event.payload {
+            Some(Payload::LlmCallStarted(call)) => self.0.remove(&call.call_id),
+            Some(Payload::LlmCallCompleted(call)) => self.0.remove(&call.call_id),
+            _ => None,
+        };
+    }
+
+    /// What the reader does not have of a piece; none where that is nothing, or the piece is of a later version.
+    fn rest(&mut self, mut delta: Delta) -> Option<Delta> {
+        use Piece::{Output, Reasoning, Text, ToolArguments};
+        let (Text(piece) | Reasoning(piece) | ToolArguments(piece) | Output(piece)) = delta.piece.as_mut()?;
+        let blocks = self.0.entry(delta.call_id.clone()).or_default();
+        let text = blocks.entry(delta.block).or_default();
+        if text.is_sent && delta.offset_bytes == 0 {
+            text.shown = 0; // it begins again in the middle of a stream
+        }
+        text.is_sent = true;
+        let length = i64::try_from(piece.len()).ok()?;
+        let had = text.shown - delta.offset_bytes;
+        if had >= length {
+            return None;
+        }
+        (text.shown, delta.offset_bytes) = (delta.offset_bytes + length, delta.offset_bytes + had.max(0));
+        if let Ok(had @ 1..) = usize::try_from(had) {
+            *piece = String::from_utf8_lossy(&piece.as_bytes()[had..]).into_owned();
+        }
+        Some(delta)
+    }
+}
+
 /// Whether the task waits for input after this event.
 fn waits(event: &RunEvent) -> bool {
     let Some(Payload::TaskStatus(change)) = &event.payload else {
@@ -222,7 +281,7 @@ pub(crate) fn has_ended(state: TaskState) -> bool {
 mod tests {
     use super::*;
     use crate::Client;
-    use crate::v1::TaskStatusChanged;
+    use crate::v1::{LlmCallStarted, TaskStatusChanged};
 
     fn agent() -> Agent {
         Client::connect("localhost:1").unwrap().agent()
@@ -239,6 +298,58 @@ mod tests {
             ..Default::default()
         };
         sequences.into_iter().map(event).collect()
+    }
+
+    fn piece(offset_bytes: i64, text: &str) -> Delta {
+        Delta {
+            call_id: "a".into(),
+            offset_bytes,
+            piece: Some(Piece::Text(text.into())),
+            ..Default::default()
+        }
+    }
+
+    #[test]
+    fn no_piece_of_a_text_comes_twice_unless_its_call_begins_anew() {
+        let mut texts = TextsRead::default();
+        let mut shown = Vec::new();
+        let mut show = |texts: &mut TextsRead, offset, text| {
+            if let Some(rest) = texts.rest(piece(offset, text)) {
+                let Some(Piece::Text(text)) = rest.piece else { panic!() };
+                shown.push((rest.offset_bytes, text));
+            }
+        };
+        show(&mut texts, 0, "Grüße ");
+        show(&mut texts, 8, "an ");
+        texts.reopen();
+        show(&mut texts, 0, "Grüße an alle");
+        show(&mut texts, 15, "!");
+        let call = LlmCallStarted {
+            call_id: "a".into(),
+            ..Default::default()
+        };
+        texts.pass(&RunEvent {
+            payload: Some(Payload::LlmCallStarted(call)),
+            ..Default::default()
+        });
+        show(&mut texts, 0, "Grüße");
+        show(&mut texts, 7, "!");
+        texts.reopen();
+        show(&mut texts, 0, "Grüße!");
+        show(&mut texts, 0, "Hallo");
+        assert_eq!(
+            shown.iter().map(|(at, text)| (*at, &**text)).collect::<Vec<_>>(),
+            [
+                (0, "Grüße "),
+                (8, "an "),
+                (11, "alle"),
+                (15, "!"),
+                (0, "Grüße"),
+                (7, "!"),
+                (0, "Hallo")
+            ]
+        );
+        assert_eq!(texts.rest(Delta::default()), None); // of a later version
     }
 
     /// Sequences of what is new.

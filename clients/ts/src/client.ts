@@ -37,7 +37,7 @@ import {
 import { KnownApprovals } from "./approvals.js";
 import { type Call, Caller, type CallerOptions, type Stream } from "./caller.js";
 import { aboutTask } from "./errors.js";
-import { hasEnded, LogPosition } from "./log.js";
+import { hasEnded, LogPosition, TextsRead } from "./log.js";
 import type { CallOptions } from "./options.js";
 import { jsonText, type ToolArguments, toolCall } from "./parts.js";
 import { References } from "./references.js";
@@ -76,8 +76,8 @@ export interface SendOptions extends SubmitOptions {
 /** Options of {@link Client.stream}. */
 export interface StreamOptions extends SubmitOptions {
   /**
-   * Is given the text that models are producing, piece by piece. It is volatile: place it by `callId` and `offset`, for after a
-   * cut what there is of it comes again. The finished text is in an event.
+   * Is given the text that models are producing, piece by piece. No piece comes twice, also after an interruption. If a model call is
+   * tried again, its text starts again with `offsetBytes` 0. Pieces may be missing; the finished text is in an event.
    */
   onDelta?: (delta: Delta) => void;
 }
@@ -399,15 +399,23 @@ export class Client {
   ): AsyncGenerator<RunEvent, void, undefined> {
     const isWhole = (attempt: ConnectOptions) => this.#isWhole(position, attempt);
     const references = new References();
+    const texts = new TextsRead();
+    const reopen = (attempt: ConnectOptions) => {
+      texts.reopen();
+      return open(attempt);
+    };
     try {
-      for await (const response of call.responses(open, () => position.isComplete, isWhole)) {
+      for await (const response of call.responses(reopen, () => position.isComplete, isWhole)) {
         for (const event of response.events) {
           if (position.advance(event)) {
             call.patience.progress();
+            texts.pass(event);
             yield references.resolve(event);
           }
         }
-        response.deltas.forEach((delta) => onDelta?.(delta));
+        if (onDelta) {
+          texts.show(response.deltas, onDelta);
+        }
       }
     } catch (error) {
       throw aboutTask(error, position.taskId);

@@ -1,7 +1,7 @@
 /** Where a reader is in the log of a task: what it has seen, and whether anything is still to come. */
 
 import { Code } from "@connectrpc/connect";
-import { type RunEvent, StopAt, TaskState } from "@protolink-grpc/protocol";
+import { type Delta, type RunEvent, StopAt, TaskState } from "@protolink-grpc/protocol";
 
 import { ProtolinkError } from "./errors.js";
 
@@ -50,6 +50,68 @@ export class LogPosition {
     this.seen = event.sequence;
     this.isSettled = event.last || (this.stopAt === StopAt.INTERRUPTED && waits(event));
     return true;
+  }
+}
+
+/** A text that is being produced: how many bytes of it the reader has, and whether the current stream has sent some of it. */
+interface TextRead {
+  shown: number;
+  isSent: boolean;
+}
+
+/** What one reader has of the texts that are being produced. A stream that is opened again sends each of them from its beginning. */
+export class TextsRead {
+  /** By the id of the call and the number of the block. */
+  readonly #texts = new Map<string, Map<number, TextRead>>();
+
+  /** Takes note of a stream that is opened. */
+  reopen(): void {
+    for (const blocks of this.#texts.values()) {
+      blocks.forEach((text) => (text.isSent = false));
+    }
+  }
+
+  /** Takes note of an event: when a model call is tried again, or has ended, its earlier pieces are void. */
+  pass({ payload }: RunEvent): void {
+    if (payload.case === "llmCallStarted" || payload.case === "llmCallCompleted") {
+      this.#texts.delete(payload.value.callId);
+    }
+  }
+
+  /** Shows what the reader does not have of these pieces. Pieces of a later version are left out. */
+  show(deltas: readonly Delta[], onDelta: (delta: Delta) => void): void {
+    for (const delta of deltas) {
+      const rest = this.#rest(delta);
+      if (rest) {
+        onDelta(rest);
+      }
+    }
+  }
+
+  #rest(delta: Delta): Delta | undefined {
+    const { callId, block, piece } = delta;
+    if (piece.case === undefined) {
+      return undefined;
+    }
+    const bytes = new TextEncoder().encode(piece.value);
+    const offset = Number(delta.offsetBytes);
+    const blocks = this.#texts.get(callId) ?? new Map<number, TextRead>();
+    const text = blocks.get(block) ?? { shown: 0, isSent: false };
+    this.#texts.set(callId, blocks.set(block, text));
+    if (text.isSent && offset === 0) {
+      text.shown = 0; // it begins again in the middle of a stream
+    }
+    text.isSent = true;
+    const had = text.shown - offset;
+    if (had >= bytes.length) {
+      return undefined;
+    }
+    text.shown = offset + bytes.length;
+    if (had <= 0) {
+      return delta;
+    }
+    const value = new TextDecoder().decode(bytes.subarray(had));
+    return { ...delta, offsetBytes: BigInt(offset + had), piece: { ...piece, value } };
   }
 }
 

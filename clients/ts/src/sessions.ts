@@ -28,7 +28,7 @@ import {
 } from "@protolink-grpc/protocol";
 
 import { type Call, type Caller, type Stream } from "./caller.js";
-import { hasEnded, LogPosition } from "./log.js";
+import { hasEnded, LogPosition, TextsRead } from "./log.js";
 import type { CallOptions } from "./options.js";
 import { jsonText } from "./parts.js";
 import { References } from "./references.js";
@@ -332,17 +332,23 @@ export class Sessions {
   ): AsyncGenerator<RunEvent, void, undefined> {
     const position = new LogPosition(StopAt.INTERRUPTED, "");
     const references = new References();
+    const texts = new TextsRead();
     const deltas = onDelta ? DeltaMode.ALL : DeltaMode.NONE;
-    const open = (attempt: ConnectOptions) =>
-      this.stub.streamTurn({ sessionId, turnId, afterSequence: position.seen, deltas }, attempt);
+    const open = (attempt: ConnectOptions) => {
+      texts.reopen();
+      return this.stub.streamTurn({ sessionId, turnId, afterSequence: position.seen, deltas }, attempt);
+    };
     for await (const response of call.responses(open, () => position.isComplete)) {
       for (const event of response.events) {
         if (position.advance(event)) {
           call.patience.progress();
+          texts.pass(event);
           yield references.resolve(event);
         }
       }
-      response.deltas.forEach((delta) => onDelta?.(delta));
+      if (onDelta) {
+        texts.show(response.deltas, onDelta);
+      }
     }
   }
 

@@ -461,6 +461,33 @@ test("a closed client ends what is under way, and begins nothing", async () => {
   }
 });
 
+test("no piece of a text comes twice, also after a cut, and a call that is tried again begins its text anew", async () => {
+  const piece = (callId: string, offset: number, value: string) => ({
+    callId,
+    offsetBytes: BigInt(offset),
+    piece: { case: "text", value } as const,
+  });
+  const started = { payload: { case: "llmCallStarted", value: { callId: "a" } } } as const;
+  const streams = [
+    [{ events: [event(1)] }, { deltas: [piece("a", 0, "Grüße "), piece("a", 8, "an "), piece("b", 0, "x")] }],
+    [{ deltas: [piece("a", 0, "Grüße an alle"), piece("a", 15, "!"), piece("b", 0, "x")] }],
+    [{ events: [event(2, started)] }, { deltas: [piece("a", 0, "Grüße"), piece("a", 7, "!")] }],
+    [{ deltas: [piece("a", 0, "Grüße!"), piece("a", 0, "Hallo")] }, { events: [event(3, { last: true })] }],
+  ];
+  async function* next() {
+    yield* streams.shift() ?? [];
+    if (streams.length > 0) {
+      throw cut();
+    }
+  }
+  const shown: string[] = [];
+  const client = clientOf({ streamTask: next, subscribeTask: next });
+  const onDelta: StreamOptions["onDelta"] = ({ callId, offsetBytes, piece }) =>
+    shown.push(`${callId}${offsetBytes} ${piece.value}`);
+  assert.deepEqual(await sequences(client.stream("Hello", { onDelta })), [1, 2, 3]);
+  assert.deepEqual(shown, ["a0 Grüße ", "a8 an ", "b0 x", "a11 alle", "a15 !", "a0 Grüße", "a7 !", "a0 Hallo"]);
+});
+
 test("lists are fetched page by page", async () => {
   const client = clientOf({
     listTasks: ({ pageToken }) =>

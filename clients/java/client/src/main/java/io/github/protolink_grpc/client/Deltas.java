@@ -6,7 +6,9 @@ import com.google.protobuf.Descriptors.FieldDescriptor;
 import com.google.protobuf.Descriptors.OneofDescriptor;
 import io.github.protolink_grpc.v1.Delta;
 import java.util.HashMap;
+import java.util.HashSet;
 import java.util.Map;
+import java.util.Set;
 import java.util.function.Consumer;
 
 /**
@@ -26,9 +28,17 @@ final class Deltas {
   /** Bytes shown so far of the block of each call. */
   private final Map<String, Map<Integer, Long>> shown = new HashMap<>();
 
+  /** The texts, by call and block, of which the current stream has sent some. */
+  private final Set<Map.Entry<String, Integer>> sent = new HashSet<>();
+
   /** A consumer of null is shown nothing. */
   Deltas(Consumer<Delta> consumer) {
     this.consumer = consumer;
+  }
+
+  /** Another stream begins. */
+  void reopened() {
+    sent.clear();
   }
 
   void show(Delta delta) {
@@ -43,6 +53,9 @@ final class Deltas {
     long start = delta.getOffsetBytes();
     long end = start + piece.length;
     Map<Integer, Long> blocks = shown.computeIfAbsent(delta.getCallId(), id -> new HashMap<>());
+    if (!sent.add(Map.entry(delta.getCallId(), delta.getBlock())) && start == 0) {
+      blocks.remove(delta.getBlock()); // it begins again in the middle of a stream
+    }
     long seen = blocks.getOrDefault(delta.getBlock(), 0L);
     if (end <= seen) {
       return;

@@ -101,6 +101,7 @@ public final class EventStream extends ResumingStream<RunEvent> {
   @Override
   Responses<?, RunEvent> open() {
     hasShown = false;
+    deltas.reopened();
     if (sessionTurn != null) {
       return Responses.of(
           connection.channel(),

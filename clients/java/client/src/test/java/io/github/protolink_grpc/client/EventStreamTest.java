@@ -287,6 +287,8 @@ class EventStreamTest {
               Delta delta = DeltaAgent.delta(0, "try " + attempt + " ");
               observer.onNext(StreamTaskResponse.newBuilder().addDeltas(delta).build());
             }
+            Delta anew = DeltaAgent.delta(0, "anew"); // without an event
+            observer.onNext(StreamTaskResponse.newBuilder().addDeltas(anew).build());
             observer.onNext(StreamTaskResponse.newBuilder().addEvents(last(3)).build());
             observer.onCompleted();
           }
@@ -297,7 +299,7 @@ class EventStreamTest {
             client.stream(Tasks.of("hello"), delta -> text.append(delta.getText()))) {
       events.forEachRemaining(event -> seen.add(event.getSequence()));
     }
-    assertEquals("try 1 try 2 ", text.toString());
+    assertEquals("try 1 try 2 anew", text.toString());
   }
 
   @Test
