@@ -1,9 +1,9 @@
 // Package plgrpc calls plgrpc agents: it sends tasks, follows their events, answers approvals and finds agents in a
 // registry.
 //
-// It is a thin layer over the generated stubs (imported as pb below, from gen/go/plgrpc/v1): messages are the generated ones,
-// and what this package adds is what bare stubs leave to each caller. Writes carry a request id, so that a repetition is never a
-// second run; streams that are cut go on after the last event seen, without a gap and without a repetition; errors are typed.
+// It is a thin layer over the generated stubs (imported as pb below, from gen/go/plgrpc/v1), whose messages it uses. Writes carry a request
+// id, so that a retry is never a second run. Interrupted streams continue after the last event, without gaps and duplicates. Errors are
+// typed.
 //
 //	client, err := plgrpc.Dial("grpc://127.0.0.1:50051")
 //	if err != nil {

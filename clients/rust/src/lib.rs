@@ -1,8 +1,7 @@
 //! Calls plgrpc agents: sends tasks, follows their events, answers approvals and finds agents in a registry.
 //!
-//! A thin layer over the generated stubs: messages are those of [`v1`], and what this crate adds is what bare stubs
-//! leave to each caller. Writes carry a request id, so that a repetition is never a second run; streams that are cut go
-//! on after the last event seen, without a gap and without a repetition; errors are typed.
+//! A thin layer over the generated stubs, with the messages of [`v1`]. Writes carry a request id, so that a retry is
+//! never a second run. Interrupted streams continue after the last event, without gaps and duplicates. Errors are typed.
 //!
 //! ```no_run
 //! # async fn f() -> Result<(), plgrpc_client::Error> {
@@ -15,8 +14,8 @@
 //! # }
 //! ```
 //!
-//! A timeout bounds the wait, never the work: a run belongs to the agent and goes on when its caller has hung up. To
-//! end it, call [`Client::cancel`]. Dropping a future or a [`Feed`] ends the call behind it at once.
+//! A timeout limits the wait and not the work: a run belongs to the agent and continues after its caller has left. To
+//! end it, call [`Client::cancel`]. Dropping a future or a [`Feed`] ends its call at once.
 
 #![warn(missing_docs)]
 

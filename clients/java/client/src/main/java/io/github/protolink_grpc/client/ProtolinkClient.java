@@ -41,8 +41,8 @@ import java.util.function.Function;
 import java.util.stream.Stream;
 
 /**
- * One agent. What is cut is repeated for {@link ClientBuilder#patience}: every task that is sent
- * carries a request id, so that a repetition is never a second run.
+ * A client of one agent. Interrupted calls are retried for {@link ClientBuilder#patience}: every task
+ * that is sent carries a request id, so that a retry is never a second run. For use by any thread.
  *
  * <p>Every method throws {@link ProtolinkException}; a future fails with it. A method whose thread
  * is interrupted ends at once with {@link java.util.concurrent.CancellationException}, as calls do

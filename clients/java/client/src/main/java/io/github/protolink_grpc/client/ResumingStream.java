@@ -10,8 +10,7 @@ import java.util.NoSuchElementException;
 import java.util.concurrent.CancellationException;
 
 /**
- * What a server shows, item by item, through cuts of the connection: after one it goes on by itself
- * where it stopped.
+ * The items of a stream. After an interruption, the stream continues after the last item.
  *
  * <p>{@link #hasNext} and {@link #next} wait for the next item. They throw {@link
  * ProtolinkException} when the server refuses, when the deadline passes, or when a cut lasts longer
@@ -20,11 +19,11 @@ import java.util.concurrent.CancellationException;
  * that reads, by closing the client, or by canceling the {@link io.grpc.Context} that it was begun
  * in.
  *
- * <p>One thread reads. Reading to the end closes, too; who leaves earlier closes: {@code try
- * (EventStream events = client.stream("...")) { ... }}. The call of a stream that is forgotten is
- * ended when the garbage collector finds it.
+ * <p>For one reading thread. Reading to the end closes the stream. Close it if you stop earlier:
+ * {@code try (EventStream events = client.stream("...")) { ... }}. If a stream is neither read to its
+ * end nor closed, its call ends when the stream is garbage-collected.
  *
- * @param <T> what it shows
+ * @param <T> an item
  */
 public abstract class ResumingStream<T> implements Iterator<T>, Iterable<T>, AutoCloseable {
 
