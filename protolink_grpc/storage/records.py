@@ -48,6 +48,8 @@ class Kind(Generic[R]):
         waited: Whether readers can wait for changes within a scope (`RecordStore.wait_until`). Always true for watched kinds.
         claimed: Whether each record has one live worker. The dataclass has the fields `worker` (empty for none) and `done` (for
             records that need no worker any more).
+        hot: Most transactions get and put a few of these records again and again: a store may keep them in memory, and write each
+            of them once per transaction. Such a kind has no other options but `order`, `indexes` and those of its drop.
         merge: Called for a put of an existing record with the existing and the new one. It returns the record to store, or raises a
             ProtolinkError to refuse. None stores the new one.
     """
@@ -64,6 +66,7 @@ class Kind(Generic[R]):
     watched: bool = False
     waited: bool = False
     claimed: bool = False
+    hot: bool = False
     merge: Callable[[R, R], R] | None = None
 
     @property

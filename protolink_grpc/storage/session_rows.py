@@ -187,6 +187,7 @@ OPEN_TURNS: Final = Kind(
     order=("place", "task_id"),
     indexes=(("session", "thread_id", "state", "place", "task_id"), ("session", "turn_id")),
     task="task_id",
+    hot=True,
 )
 ENDED_TURNS: Final = Kind(
     EndedTurn,
@@ -204,6 +205,7 @@ HEADS: Final = Kind(
     order=("update_micros", "session_id"),
     indexes=(("owner", "update_micros", "session_id"),),
     task="task_id",
+    hot=True,
     home=lambda task: (owner_of(task.agent_name, task.principal), task.session_id),
     drops=tuple((kind, "number") for kind in (THREADS, ROLLBACKS, MERGED_TURNS, OPEN_TURNS, ENDED_TURNS, ENTRIES)),
 )

@@ -90,13 +90,23 @@ class Engine:
         name: Name of the threads.
         reopens: Whether a use opens the file, also after a close. Otherwise only `open` does, and a closed file refuses all
             operations.
+        before_commit: Called by the writer thread in each transaction, after its writes.
+        rolled_back: Called by the writer thread after a transaction that was rolled back, and before the first one of an open file.
 
     Attributes:
         commits: Commits of this process, counted by the writer thread.
     """
 
     def __init__(
-        self, path: Path, schema: Schema, *, name: str, pragmas: Pragmas = PLAIN, reopens: bool = False
+        self,
+        path: Path,
+        schema: Schema,
+        *,
+        name: str,
+        pragmas: Pragmas = PLAIN,
+        reopens: bool = False,
+        before_commit: Callable[[sqlite3.Connection], None] = lambda db: None,
+        rolled_back: Callable[[], None] = lambda: None,
     ) -> None:
         self.path = path
         self.commits = CommitTotals()
@@ -104,6 +114,8 @@ class Engine:
         self._name = name
         self._pragmas = pragmas
         self._reopens = reopens
+        self._before_commit = before_commit
+        self._rolled_back = rolled_back
         self._life = threading.Lock()
         """Protects opening and closing the file."""
         self._lock = threading.Lock()
@@ -230,6 +242,7 @@ class Engine:
     # -- Writer thread ---------------------------------------------------------------------------------------------------
 
     def _write_forever(self, jobs: "queue.SimpleQueue[Job | None]", db: sqlite3.Connection) -> None:
+        self._rolled_back()
         while (job := jobs.get()) is not None:
             group = [job]
             ended = False
@@ -274,11 +287,13 @@ class Engine:
             db.execute("BEGIN IMMEDIATE")
             for job in jobs:
                 job.run(db)
+            self._before_commit(db)
             db.execute("COMMIT")
             self.commits.count += 1
             self.commits.seconds += time.perf_counter() - begun
         except Exception as error:  # no error may end the thread that every write depends on
             _roll_back(db)
+            self._rolled_back()
             if len(jobs) > 1 and not _is_about_the_file(error):
                 # The mistake of one job, for instance invalid Unicode, which must not fail the others.
                 for job in jobs:

@@ -26,7 +26,7 @@ from protolink_grpc.storage.port import (
 from protolink_grpc.storage.records import Kind, Records, put_all
 from protolink_grpc.storage.session_rows import KINDS as SESSION_KINDS
 from protolink_grpc.storage.sqlite.file import Schema
-from protolink_grpc.storage.sqlite.records import DROPPED, SCOPES, SQLiteRecords, tables_of
+from protolink_grpc.storage.sqlite.records import DROPPED, SCOPES, HotRows, SQLiteRecords, tables_of
 from protolink_grpc.storage.webhooks import WEBHOOK_FAILURES, WEBHOOKS
 
 MIGRATIONS = (
@@ -160,7 +160,7 @@ def frames(db: sqlite3.Connection, task_id: str, after: int, limit: int) -> list
 
 
 def insert(
-    db: sqlite3.Connection, append: Append, changed: set[tuple[str, Any]]
+    db: sqlite3.Connection, append: Append, changed: set[tuple[str, Any]], hot: HotRows
 ) -> RequestRecord | ProtolinkError | None:
     """Carry out one append in the group's transaction. A refusal changes nothing and is returned: see `Job.work`.
 
@@ -168,22 +168,24 @@ def insert(
         changed: Receives the kinds and scopes of records whose readers must be woken after the commit.
     """
     if not append.records and append.within is None:
-        return _insert(db, append, changed)
+        return _insert(db, append, changed, hot)
     # It may be refused after its first change: without a savepoint the whole group would be repeated. A savepoint copies
     # each page before its first change, so appends that are only refused before their first change have none.
+    hot.flush(db)
     db.execute("SAVEPOINT append")
     outcome: RequestRecord | ProtolinkError | None
     try:
-        outcome = _insert(db, append, changed)
+        outcome = _insert(db, append, changed, hot)
     except ProtolinkError as refusal:
         db.execute("ROLLBACK TO append")
+        hot.clear()
         outcome = refusal
     db.execute("RELEASE append")
     return outcome
 
 
 def _insert(
-    db: sqlite3.Connection, append: Append, changed: set[tuple[str, Any]]
+    db: sqlite3.Connection, append: Append, changed: set[tuple[str, Any]], hot: HotRows
 ) -> RequestRecord | ProtolinkError | None:
     head, request_id = append.head, append.request_id
     if request_id:
@@ -192,7 +194,7 @@ def _insert(
         if not db.execute("INSERT OR IGNORE INTO requests VALUES (?, ?, ?, ?, ?, ?)", record).rowcount:
             return RequestRecord(*db.execute(REQUEST, key).fetchone())
     refusal: ProtolinkError | None = None
-    records = SQLiteRecords(db)
+    records = SQLiteRecords(db, hot)
     try:
         if append.session is not None:
             append.session.check(records)
@@ -225,6 +227,7 @@ def delete(
     task_ids: Sequence[str],
     work: Callable[[Records], None] | None,
     changed: set[tuple[str, Any]],
+    hot: HotRows,
 ) -> Deleted | ProtolinkError:
     """Delete ended tasks in the group's transaction, as `LogStore.delete`. A refusal changes nothing: see `Job.work`.
 
@@ -235,16 +238,18 @@ def delete(
     heads = [head_of(row) for row in db.execute(HEADS, (to_json(list(task_ids)),))]
     for head in heads:
         require_ended(head)
+    hot.flush(db)
     db.execute("SAVEPOINT deletion")  # `work` may refuse after its first change
     outcome: Deleted | ProtolinkError = Deleted(len(heads), sum(head.sequence for head in heads))
     try:
-        records = SQLiteRecords(db)
+        records = SQLiteRecords(db, hot)
         if work is not None:
             work(records)
         _delete(db, records, heads)
         changed |= records.changed
     except ProtolinkError as refusal:
         db.execute("ROLLBACK TO deletion")
+        hot.clear()
         outcome = refusal
     db.execute("RELEASE deletion")
     return outcome

@@ -84,6 +84,7 @@ class _Statements:
         self.select = f"SELECT {light} FROM {kind.name}"  # noqa: S608 -- names of fields only
         self.get = f"{self.select} WHERE {key}"
         self.get_whole = f"SELECT {', '.join(names)} FROM {kind.name} WHERE {key}"  # noqa: S608 -- names of fields only
+        self.delete = f"DELETE FROM {kind.name} WHERE {key}"  # noqa: S608 -- names of fields only
         self.put = (
             f"INSERT INTO {kind.name} VALUES ({', '.join('?' * len(names))}) "  # noqa: S608 -- names of fields only
             f"ON CONFLICT({', '.join(kind.key)}) {kept}"
@@ -115,20 +116,107 @@ def _statements(kind: Kind[Any]) -> _Statements:
     return _Statements(kind)
 
 
+MAX_HOT = 1024
+"""Maximum number of records in a `HotRows`. Beyond it, all of them are forgotten."""
+
+
+class HotRows:
+    """The records of hot kinds that the transactions of one writing connection have read or put.
+
+    The rows of a file can only change by these transactions, and by other processes, whose commits change the version of the file.
+    So each transaction reads the version at its first use of these rows, and knows them without a read if it is unchanged. Records
+    that were put are written by `flush`, before the commit and before any statement that reads them.
+
+    Attributes:
+        puts: Number of the puts so far.
+    """
+
+    def __init__(self) -> None:
+        self.puts = 0
+        self._known: dict[tuple[str, Key], Any] = {}
+        self._unwritten: dict[Kind[Any], dict[Key, Any]] = {}
+        self._version = 0
+        self._is_current = False
+        """The version was read in this transaction."""
+
+    def get(self, db: sqlite3.Connection, kind: Kind[R], key: Key) -> R | None:
+        if not self._is_current:
+            self._check_version(db)
+        return self._known.get((kind.name, key))
+
+    def add(self, db: sqlite3.Connection, kind: Kind[R], key: Key, record: R) -> None:
+        """Note a record that was read."""
+        if not self._is_current:
+            self._check_version(db)
+        if len(self._known) >= MAX_HOT:
+            self.flush(db)
+            self._known.clear()
+        self._known[kind.name, key] = record
+
+    def put(self, db: sqlite3.Connection, kind: Kind[R], key: Key, record: R) -> None:
+        """Note a record that is stored by the next `flush`."""
+        self.add(db, kind, key, record)
+        self.puts += 1
+        self._unwritten.setdefault(kind, {})[key] = record
+
+    def remove(self, db: sqlite3.Connection, kind: Kind[Any], key: Key) -> None:
+        """Forget a record that is about to be deleted."""
+        if key in self._unwritten.get(kind, ()):
+            self.flush(db)
+        self._known.pop((kind.name, key), None)
+
+    def flush(self, db: sqlite3.Connection) -> None:
+        """Write the records that were put."""
+        for kind, records in self._unwritten.items():
+            statements = _statements(kind)
+            db.executemany(statements.put, [statements.values(record) for record in records.values()])
+        self._unwritten.clear()
+
+    def before_commit(self, db: sqlite3.Connection) -> None:
+        self.flush(db)
+        self._is_current = False
+
+    def clear(self) -> None:
+        """Forget all records, also those that were not written: the transaction was rolled back."""
+        self._known.clear()
+        self._unwritten.clear()
+        self._is_current = False
+
+    def _check_version(self, db: sqlite3.Connection) -> None:
+        version: int = db.execute("PRAGMA data_version").fetchone()[0]
+        if version != self._version:
+            self._known.clear()
+            self._version = version
+        self._is_current = True
+
+
 class SQLiteRecords:
-    """Implements `Records` on one connection, within a transaction of the engine."""
+    """Implements `Records` on one connection, within a transaction of the engine.
 
-    __slots__ = ("_db", "changed")
+    Args:
+        hot: The known rows of a writing connection; None for a reading one.
+    """
 
-    def __init__(self, db: sqlite3.Connection) -> None:
+    __slots__ = ("_db", "_hot", "changed")
+
+    def __init__(self, db: sqlite3.Connection, hot: HotRows | None = None) -> None:
         self._db = db
+        self._hot = hot
         self.changed: set[tuple[str, Any]] = set()
         """The kinds and scopes whose readers must be woken after the commit."""
 
     def get(self, kind: Kind[R], *key: object, whole: bool = False) -> R | None:
+        hot = self._hot if kind.hot else None
+        if hot is not None and (known := hot.get(self._db, kind, key)) is not None:
+            return known
         statements = _statements(kind)
         row = self._db.execute(statements.get_whole if whole else statements.get, key).fetchone()
-        return None if row is None else statements.build(row)
+        if row is None:
+            return None
+        record: R = statements.build(row)
+        if hot is not None:
+            hot.add(self._db, kind, key, record)
+        return record
 
     def select(
         self, kind: Kind[R], where: Where, *, after: Key | None = None, limit: int | None = None, reverse: bool = False
@@ -142,6 +230,8 @@ class SQLiteRecords:
         return self._select(kind, f"{sql} ORDER BY {sorting} LIMIT ?", [*values, -1 if limit is None else limit])
 
     def _select(self, kind: Kind[R], rest: str, values: list[Any]) -> list[R]:
+        if kind.hot and self._hot is not None:
+            self._hot.flush(self._db)
         statements = _statements(kind)
         rows = self._db.execute(f"{statements.select} WHERE {rest}", values)
         if statements.makers:
@@ -149,8 +239,11 @@ class SQLiteRecords:
         return list(starmap(statements.record, rows))
 
     def put(self, kind: Kind[R], record: R) -> R:
-        statements = _statements(kind)
         key = kind.key_of(record)
+        if kind.hot and self._hot is not None:
+            self._hot.put(self._db, kind, key, record)
+            return record
+        statements = _statements(kind)
         if kind.merge is not None:
             before = self.get(kind, *key)
             record = record if before is None else kind.merge(before, record)
@@ -166,14 +259,24 @@ class SQLiteRecords:
         return record if kept is None else kept
 
     def delete(self, kind: Kind[Any], *key: object) -> int:
+        if kind.hot and self._hot is not None and len(key) == len(kind.key):
+            self._hot.remove(self._db, kind, key)
+            return self._db.execute(_statements(kind).delete, key).rowcount
         return self._delete(kind, dict(zip(kind.key, key, strict=False)))
 
     def _delete(self, kind: Kind[Any], where: Where) -> int:
+        self._forget_hot(kind)
         sql, values = _conditions(where.items())
         deleted = self._db.execute(f"DELETE FROM {kind.name} WHERE {sql}", values).rowcount  # noqa: S608 -- names of fields only
         if deleted and (kind.watched or kind.waited):
             self.changed.add((kind.name, where[kind.scope]))
         return deleted
+
+    def _forget_hot(self, kind: Kind[Any]) -> None:
+        """Write the records of a hot kind, because some of them are about to be deleted, and read them again when they are used."""
+        if kind.hot and self._hot is not None:
+            self._hot.flush(self._db)
+            self._hot.clear()
 
     # -- For the task store ----------------------------------------------------------------------------------------------
 

@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-from protolink_grpc.errors import StoreError
+from protolink_grpc.errors import ProtolinkError, StoreError
 from protolink_grpc.logs import get_logger
 from protolink_grpc.models.arguments import checks_arguments
 from protolink_grpc.models.ids import new_uuid
@@ -37,7 +37,7 @@ from protolink_grpc.storage.sqlite import records as record_tables
 from protolink_grpc.storage.sqlite.engine import Engine
 from protolink_grpc.storage.sqlite.file import Pragmas
 from protolink_grpc.storage.sqlite.liveness import is_dead, process_identity
-from protolink_grpc.storage.sqlite.records import SQLiteRecords
+from protolink_grpc.storage.sqlite.records import HotRows, SQLiteRecords
 from protolink_grpc.storage.sqlite.tails import Tails
 from protolink_grpc.storage.waiters import Waiters
 
@@ -70,8 +70,16 @@ class SQLiteStore:
         self.runtime_id = ""
         self.listeners: list[ForeignListener] = []
         self._request_ttl_micros = int(max(request_ttl_s, 86_400) * 1_000_000)
-        # Not only for deletions: a later deletion does not overwrite what an update has unlinked before.
-        self._engine = Engine(self.path, tables.SCHEMA, name="plgrpc-store", pragmas=Pragmas(secure_delete=True))
+        self._hot = HotRows()  # used by the writer thread only
+        self._engine = Engine(
+            self.path,
+            tables.SCHEMA,
+            name="plgrpc-store",
+            # Not only for deletions: a later deletion does not overwrite what an update has unlinked before.
+            pragmas=Pragmas(secure_delete=True),
+            before_commit=self._hot.before_commit,
+            rolled_back=self._hot.clear,
+        )
         self.commits = self._engine.commits
         self._loop: asyncio.AbstractEventLoop | None = None
         self._waiters = Waiters()
@@ -139,9 +147,9 @@ class SQLiteStore:
         if self._poller is None and self.listeners:
             # Queued before the append, so that all later appends of other processes are detected.
             self._start_polling()
-        changed: set[tuple[str, Any]] = set()
+        changed, hot = set[tuple[str, Any]](), self._hot
         return await self._engine.write(
-            lambda db: tables.insert(db, append, changed), partial(self._show, append, changed)
+            lambda db: tables.insert(db, append, changed, hot), partial(self._show, append, changed)
         )
 
     def _show(self, append: Append, changed: set[tuple[str, Any]], earlier: RequestRecord | None) -> None:
@@ -156,9 +164,9 @@ class SQLiteStore:
             append.committed()
 
     async def delete(self, task_ids: Sequence[str], *, records: Callable[[Records], None] | None = None) -> Deleted:
-        changed: set[tuple[str, Any]] = set()
+        changed, hot = set[tuple[str, Any]](), self._hot
         return await self._engine.write(
-            lambda db: tables.delete(db, task_ids, records, changed),
+            lambda db: tables.delete(db, task_ids, records, changed, hot),
             partial(self._forget, task_ids, changed),
             erases=True,
         )
@@ -281,11 +289,16 @@ class SQLiteStore:
         return await self._engine.read(lambda db: query(SQLiteRecords(db)), snapshot=True)
 
     async def change(self, work: Callable[[Records], T]) -> T:
-        changed: set[tuple[str, Any]] = set()
+        changed, hot = set[tuple[str, Any]](), self._hot
 
         def transact(db: sqlite3.Connection) -> T:
-            records = SQLiteRecords(db)
-            outcome = work(records)
+            records, puts = SQLiteRecords(db, hot), hot.puts
+            try:
+                outcome = work(records)
+            except ProtolinkError:
+                if hot.puts != puts:
+                    hot.flush(db)  # now they count as changes, which are rolled back: see `Job.run`
+                raise
             changed.update(records.changed)
             return outcome
 
