@@ -17,6 +17,7 @@ from protolink_grpc.errors import (
     ProtolinkError,
     ResourceExhaustedError,
     SequenceConflictError,
+    SequenceOutOfRangeError,
     StoreError,
     TaskAlreadyExistsError,
     TaskAlreadyRunningError,
@@ -53,12 +54,16 @@ from protolink_grpc.storage import session_rows as rows
 from protolink_grpc.storage.records import Records
 from protolink_grpc.storage.session_log import BESIDE_OTHERS, MAX_MERGED, Opening, QueuedChange, SessionLog
 from protolink_grpc.storage.session_rows import EndedTurn, owner_of
+from protolink_grpc.wire.events import find_settling
 from protolink_grpc.wire.tasks import encode_message
 
 log = get_logger(__name__)
 
 MAX_MERGED_BYTES = 1 << 20
 """Maximum size of the encoded messages of a queued turn after a merge, because each merge writes all of them again."""
+
+READ_EVENTS = 256
+"""Maximum number of events that are read at once in the search for the end of a turn."""
 
 RETRIES = 8
 """Attempts of one submission while the thread keeps changing."""
@@ -422,17 +427,29 @@ class SessionTurns:
         """Yield the events of a turn as `TaskService.watch` does, until it has ended. A queued turn may start later.
 
         Args:
-            after: Sequence of the last event of the task that the caller has; 0 means the beginning of the turn.
+            after: Sequence of the last event of the task that the caller has. The stream never begins before the turn.
 
         Raises:
             SessionNotFoundError, TurnNotFoundError: There is no such session or turn.
+            SequenceOutOfRangeError: `after` is greater than the last sequence of the turn, or of the log.
             ProtolinkError: As `TaskService.watch`.
         """
         turn = await self.turn(principal, session_id, turn_id)
+        if turn.state is TurnState.ENDED and after > turn.after_sequence:
+            # The task may have later turns, whose events are not those of this one.
+            end = await self._find_end(turn)
+            if end is not None and after > end:
+                raise SequenceOutOfRangeError(
+                    f"after_sequence {after} is not in turn {turn.turn_id}, which ends with {end}",
+                    after_sequence=str(after),
+                    last_sequence=str(end),
+                )
+            if after == end:
+                return
         watch = self._watch_task(
             turn.task_id,
             principal,
-            after=after or turn.after_sequence,
+            after=after if after < 0 else max(after, turn.after_sequence),
             stop_at=StopAt.INTERRUPTED,
             deltas=deltas,
             positions=positions,
@@ -440,6 +457,15 @@ class SessionTurns:
         async with aclosing(watch) as batches:
             async for frames in batches:
                 yield frames
+
+    async def _find_end(self, turn: Turn) -> int | None:
+        """Return the sequence of the last event of an ended turn; None if a memory store has dropped it."""
+        after = turn.after_sequence
+        while frames := await self._store.read(turn.task_id, after, READ_EVENTS):
+            if (place := find_settling(frames)) is not None:
+                return after + place + 1
+            after += len(frames)
+        return None
 
     def _owner(self, principal: str) -> str:
         return owner_of(self._agent_name, principal)

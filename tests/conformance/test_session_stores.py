@@ -18,11 +18,13 @@ from protolink_grpc import (
     AgentCard,
     AgentClient,
     Artifact,
+    InvalidArgumentError,
     MemoryStore,
     Message,
     Part,
     ResourceExhaustedError,
     ScriptedLLM,
+    SequenceOutOfRangeError,
     SessionNotFoundError,
     SQLiteStore,
     Task,
@@ -57,6 +59,7 @@ from protolink_grpc.storage.records import Records
 from protolink_grpc.storage.session_log import Opening, SessionLog
 from protolink_grpc.storage.session_queries import Branch, find_branch
 from protolink_grpc.storage.session_rows import THREADS, SessionHead, ThreadRow, owner_of
+from protolink_grpc.wire.events import sequence_of
 from protolink_grpc.wire.sessions import items_from_pb
 
 Stores = Callable[[], TaskStore]
@@ -252,6 +255,33 @@ async def test_a_known_turn_is_returned_whether_it_is_queued_active_or_ended(des
             known = await desk.submit("another text", turn_id=text, when_busy=when_busy)
             assert known == await desk.sessions.turn("ann", "s", text)
     assert (await desk.sessions.get("ann", "s"))[0].turn_count == 3
+
+
+async def test_the_stream_of_a_turn_has_none_of_the_other_turns_of_its_task(desk: Desk) -> None:
+    turns = []
+    for text in ("ask", "ask", "fail"):
+        turns.append(await desk.submit(text))
+        await desk.end(turns[-1])
+    [task_id] = {each.task_id for each in turns}
+    await desk.service.control.retry(task_id, "ann")
+    _, turns, _ = await desk.sessions.get("ann", "s")
+    await desk.end(turns[-1])
+    starts = [each.after_sequence for each in turns]
+    last = (await desk.service.head(task_id, "ann")).sequence
+    for turn, end in zip(turns, [*starts[1:], last], strict=True):
+
+        async def read(after: int, turn_id: str = turn.turn_id) -> list[int]:
+            async with asyncio.timeout(20):
+                batches = [each async for each in desk.sessions.stream("ann", "s", turn_id, after=after)]
+            return [sequence_of(frame) for frames in batches for frame in frames]
+
+        own = list(range(turn.after_sequence + 1, end + 1))
+        for after in range(end + 1):
+            assert await read(after) == [each for each in own if each > after]
+        with pytest.raises(SequenceOutOfRangeError):
+            await read(end + 1)
+        with pytest.raises(InvalidArgumentError):
+            await read(-1)
 
 
 async def test_a_session_of_another_principal_is_another_session(desk: Desk) -> None:
