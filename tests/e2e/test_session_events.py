@@ -10,6 +10,7 @@ from urllib.parse import quote
 
 import httpx
 import pytest
+from cli_world import plgrpc
 
 from protolink_grpc import Agent, AgentCard, AgentClient, HttpOptions, Message, Principal, ProtolinkError, Task
 from protolink_grpc.agentruntime.view import PLACES
@@ -46,8 +47,9 @@ class Clerk(Agent):
 
 @dataclass
 class Stream:
-    """The events of a session of Ann over HTTP. `last` is the sequence of the last record."""
+    """The events of a session of Ann over HTTP. `url` is the gRPC port, `last` the sequence of the last record."""
 
+    url: str
     sessions: SessionCalls
     http: httpx.AsyncClient
     last: int
@@ -85,7 +87,7 @@ async def stream() -> AsyncIterator[Stream]:
         async with aclosing(sessions.runtime_events("s", stop_at_end=True)) as events:
             *_, last = [record["sequence"] async for record in events]
         http = httpx.AsyncClient(base_url=agent.http_url, headers=ANN, timeout=WAIT_S, trust_env=False)
-        yield Stream(sessions, await stack.enter_async_context(http), last)
+        yield Stream(agent.card.url, sessions, await stack.enter_async_context(http), last)
         await close_channels()
 
 
@@ -96,6 +98,14 @@ async def test_a_stream_resumed_after_any_event_has_exactly_the_rest(stream: Str
     assert (whole[0][1]["type"], whole[-1][1]["type"]) == ("session.created", "snapshot.updated")
     for place, (event_id, _) in enumerate(whole, 1):
         assert await stream.read(event_id) == whole[place:]
+
+
+async def test_the_three_ways_have_the_same_events(stream: Stream) -> None:
+    async with aclosing(stream.sessions.runtime_events("s", stop_at_end=True)) as events:
+        typed = [record async for record in events]
+    assert [record for _, record in await stream.read()] == typed
+    done = await asyncio.to_thread(plgrpc, "session", "export", stream.url, "s", "--header", "x-name=ann")
+    assert (done.code, [json.loads(line) for line in done.out.splitlines()]) == (0, typed)
 
 
 async def test_each_turn_has_one_beginning_and_one_end_around_its_task(stream: Stream) -> None:

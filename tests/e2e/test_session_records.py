@@ -1,6 +1,7 @@
 """The records of a real session follow the rules of the Agent Runtime contract: ids, order, and pairs of begin and end."""
 
 import asyncio
+import json
 from contextlib import aclosing
 from typing import Any
 
@@ -13,8 +14,11 @@ from protolink_grpc import (
     Approval,
     Approvals,
     ApprovalState,
+    Artifact,
     CapabilityPolicy,
+    Message,
     MockLLM,
+    Part,
     Task,
     TurnState,
 )
@@ -143,3 +147,60 @@ async def test_the_records_of_a_session_with_approvals_denials_and_an_interrupt_
     }
     ends = {record["turnId"]: record["payload"]["status"] for record in records if record["type"] == "turn.failed"}
     assert (ends["interrupted"], ends["removed"]) == ("cancelled", "cancelled")
+
+
+MEGABYTE = 1 << 20
+BYTES = bytes(range(256)) * (MEGABYTE // 256)
+
+
+class Printer(Agent):
+    """Its tools return a text of 3 MB, a picture of 1 MB, and a text that is too large for an event."""
+
+    def __init__(self) -> None:
+        super().__init__(AgentCard(name="printer", description="prints", url="runtime://printer"))
+        for tool in (self.print_book, self.draw, self.print_library):
+            self.tool(tool)
+
+    async def print_book(self) -> str:
+        return "b" * 3 * MEGABYTE
+
+    async def draw(self) -> Artifact:
+        return Artifact("picture", [Part.file(BYTES, name="a.png", media_type="image/png")], name="Lyon")
+
+    async def print_library(self) -> str:
+        return "l" * 5 * MEGABYTE
+
+
+async def test_large_values_are_references_to_the_events_that_have_them() -> None:
+    message = Message.user("x" * MEGABYTE)
+    message.parts.append(Part.file(BYTES, name="b.bin", media_type="application/octet-stream"))
+    async with asyncio.timeout(WAIT_S), Printer() as agent:
+        client = AgentClient(url=agent.card.url, timeout=WAIT_S)
+        tasks = [Task.create_tool_call(tool, {}) for tool in ("print_book", "draw", "print_library")]
+        for task in (*tasks, Task(messages=[message])):
+            async for _ in client.sessions.stream("s", await client.sessions.submit("s", task)):
+                pass
+        records = [each async for each in client.sessions.runtime_events("s", stop_at_end=True)]
+        found = [
+            (each, value)
+            for each in records
+            for value in each["payload"].values()
+            if isinstance(value, dict) and "outputRef" in value
+        ]
+        for record, value in found:
+            task_id, _, sequence = value["outputRef"].rpartition("/")
+            assert (task_id, len(value["preview"])) == (record["taskId"], 1000)
+            events = client.subscribe(task_id, after=int(sequence) - 1)
+            async with aclosing(events):
+                event = await anext(events)
+            assert event.event_id == value["outputRef"] == record["refs"]["sourceEventId"]
+    assert violations_of(records) == []
+    assert max(len(json.dumps(each)) for each in records) < 16_000
+    sizes = {record["type"]: value["bytes"] for record, value in found}
+    assert sizes["task.created"] > MEGABYTE + len(BYTES)
+    assert sizes["tool.result"] > len(BYTES)
+    assert sizes["artifact.changed"] > len(BYTES)
+    (failed,) = [each for each in records if each["type"] == "tool.failed"]
+    assert (failed["payload"]["toolName"], failed["payload"]["failureCategory"]) == ("print_library", "outcome_unknown")
+    turn = next(each for each in records if each["type"] == "turn.failed" and each["turnId"] == failed["turnId"])
+    assert "larger than the limit" in turn["payload"]["statusReason"]
