@@ -66,7 +66,8 @@ async def test_the_inventory_of_an_agent_with_a_model_has_its_peers(registry: Re
             ("plain", "require_approval", "agent:plain"),
             ("weather", "require_approval", "agent:weather"),
         ]
-        assert (found.tools[1].tool.description, found.gaps) == ("the weather", ())
+        gaps = [each.part for each in found.gaps]
+        assert (found.tools[1].tool.description, gaps) == ("the weather", ["tools.concurrency_safe"])
         assert (await AgentClient(url=plain.card.url).snapshots.tools()).tools == ()
 
 

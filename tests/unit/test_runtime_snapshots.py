@@ -315,7 +315,10 @@ def test_an_effect_that_depends_on_the_call_is_unset_and_a_gap() -> None:
         ("built", None),
         ("denied", PolicyEffect.DENY),
     ]
-    assert [(each.part, each.availability) for each in found.gaps] == [("tools.effect", Availability.UNKNOWN)]
+    assert [(each.part, each.availability) for each in found.gaps] == [
+        ("tools.effect", Availability.UNKNOWN),
+        ("tools.concurrency_safe", Availability.UNAVAILABLE),
+    ]
 
 
 def test_an_inventory_has_the_peers_with_the_effect_of_a_delegation() -> None:
@@ -329,9 +332,9 @@ def test_an_inventory_has_the_peers_with_the_effect_of_a_delegation() -> None:
         ("c", PolicyEffect.REQUIRE_APPROVAL, "agent:c"),
     ]
     assert (found.tools[0].tool.description, found.tools[0].tool.capabilities) == ("the a", ("agent.delegate",))
-    assert found.gaps == ()
+    assert [each.part for each in found.gaps] == ["tools.concurrency_safe"]
     stale = tool_inventory(box, None, "ann", frozenset(), peers=peers, has_all_peers=False)
-    assert [(each.part, each.availability) for each in stale.gaps] == [("tools", Availability.STALE)]
+    assert (stale.gaps[0].part, stale.gaps[0].availability) == ("tools", Availability.STALE)
 
 
 def test_an_inventory_that_is_too_large_has_a_gap() -> None:
@@ -340,7 +343,7 @@ def test_an_inventory_that_is_too_large_has_a_gap() -> None:
         box.add(Tool.from_callable(work, name=f"tool{number}", description="x" * 700_000))
     found = tool_inventory(box, None, "ann", frozenset())
     assert [each.tool.name for each in found.tools] == ["tool0", "tool1"]
-    assert [each.part for each in found.gaps] == ["tools"]
+    assert [each.part for each in found.gaps] == ["tools", "tools.concurrency_safe"]
 
 
 async def test_artifacts_whose_uris_have_their_content_are_left_out_beyond_a_size() -> None:

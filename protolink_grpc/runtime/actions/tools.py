@@ -285,6 +285,8 @@ def tool_inventory(
         entries.append(entry)
     if any(each.tool.effect is None for each in entries):
         gaps.append(Gap("tools.effect", Availability.UNKNOWN, "the policy decides when a tool is called"))
+    if entries:
+        gaps.append(Gap("tools.concurrency_safe", Availability.UNAVAILABLE, "not recorded"))
     return ToolInventorySnapshot(utc_now(), tuple(entries), tuple(gaps))
 
 
