@@ -94,7 +94,7 @@ class PeerTasks:
         may_be_sent = False
         try:
             found = None if known is None else await self._find_recorded(target, task, known)
-            peer = found or await self.peers.connect(target, task.id, "" if known is None else known.url)
+            peer = found or await self._connect(target, task, known)
             if run is not None:
                 task = _in_session_of(run.principal, task, peer)
             protocol = "" if note is None else await peer.client.protocol(peer.url)
@@ -115,6 +115,18 @@ class PeerTasks:
                 elif known is not None:  # an earlier process has sent it
                     self._spawn(_cancel_logged(self._reach(target, known), known.task_id, known.url, reason))
             raise
+
+    async def _connect(self, target: str, task: Task, known: PeerTaskLinked | None) -> PeerConnection:
+        """Connect to the peer for a task. If an earlier process may have sent it, wait for the peer as `_find_recorded`."""
+        if known is None:
+            return await self.peers.connect(target, task.id)
+        backoff = Backoff(_patience_s())
+        while True:
+            backoff.begin()
+            try:
+                return await self.peers.connect(target, task.id, known.url)
+            except UnavailableError as error:
+                await backoff.wait_after(error)
 
     def _link(self, target: str, peer: PeerConnection, task: Task, protocol: str) -> PeerTaskLinked:
         """Return the ids that a task will have at a peer, as far as they are known."""
@@ -177,9 +189,7 @@ class PeerTasks:
         """
         if known.protocol != A2A:
             return None
-        run = current_run()
-        left_s = None if run is None else run.budget.remaining_seconds
-        patience_s = LOST_S if left_s is None else left_s
+        patience_s = _patience_s()
         backoff = Backoff(patience_s)
         while True:
             backoff.begin()
@@ -270,6 +280,13 @@ async def _cancel(reach: Callable[[], Awaitable[PeerConnection]], task_id: str, 
                 raise
 
 
+def _patience_s() -> float:
+    """Return how long a recovered run waits for a peer that has its task, in seconds."""
+    run = current_run()
+    left_s = None if run is None else run.budget.remaining_seconds
+    return LOST_S if left_s is None else left_s
+
+
 def _is_not_found(error: ProtolinkError) -> bool:
     """Return whether an agent states that it does not have a task."""
     return isinstance(error, TaskNotFoundError) or (isinstance(error, RemoteError) and error.code == "NOT_FOUND")
@@ -334,7 +351,7 @@ READ_S = 30.0
 """Timeout of one request for the task that an earlier process has sent, in seconds."""
 
 LOST_S = 300.0
-"""How long a recovered run without a time limit asks an unavailable A2A peer for the task that it has there, in seconds."""
+"""How long a recovered run without a time limit waits for an unavailable peer that has its task, in seconds."""
 
 ARRIVAL_PAUSES_S = (0.02, 0.04, 0.08, 0.16, 0.32, 0.64)
 """Interval between attempts to cancel a task that has not arrived at its agent yet, in seconds."""

@@ -89,7 +89,9 @@ class Peers:
         try:
             await self._connect(found)
         except UnavailableError:
-            if found.client.has_begun(found.url, task_id):
+            if found.client.has_begun(found.url, task_id) or (
+                begun and comparable_url(found.url) == comparable_url(begun)
+            ):
                 raise
             for other in await self._other_instances(target, found.url):
                 with suppress(UnavailableError):

@@ -5,7 +5,7 @@ import os
 import socket
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from functools import cache, partial
 from typing import Literal
 
@@ -103,6 +103,7 @@ class OrphanRecovery:
 
     Args:
         lease: The lease of this process.
+        repair_links: Removes the links that a dead process has left half written.
         delegations: The delegated tasks of tasks without a run; None if the agent delegates nothing.
         lease_ttl_s: How long it is valid without a renewal.
         max_resumes_without_progress: As in `Limits`.
@@ -118,6 +119,7 @@ class OrphanRecovery:
         admission: Admission,
         lease: Lease,
         *,
+        repair_links: Callable[[], Awaitable[None]],
         delegations: Delegations | None = None,
         lease_ttl_s: float,
         max_resumes_without_progress: int,
@@ -130,6 +132,7 @@ class OrphanRecovery:
         self._lease_ttl_s = lease_ttl_s
         self._max_resumes = max(1, max_resumes_without_progress)
         self._resumes = resumes
+        self._repair_links = repair_links
         self._delegations = delegations
         self._ending: dict[str, asyncio.Task[None]] = {}
         self._suspect: Run | None = None
@@ -169,7 +172,8 @@ class OrphanRecovery:
         self._lease.extend(term)
 
     async def recover(self) -> None:
-        """End or resume the submitted and working tasks whose worker is dead."""
+        """Repair the links that dead workers have left, and end or resume their submitted and working tasks."""
+        await self._repair_links()
         orphans = await self._tasks.store.orphans(self._tasks.agent_name)
         active = {*self._tasks.active_task_ids, *self._ending} if orphans else set()
         working = Counter(head.worker for head in orphans if head.state is TaskState.WORKING)

@@ -160,11 +160,13 @@ class TaskService:
             None if cancel_delegated is None else Delegations(store, cancel_delegated),
         )
         self._admission = Admission(self._tasks, host)
+        self.control = TaskControl(self._tasks, self._admission, TaskSnapshots(self._tasks))
         self._recovery = OrphanRecovery(
             self._tasks,
             self._admission,
             lease,
             delegations=host.delegations,
+            repair_links=self.control.links.repair,
             lease_ttl_s=bounds.lease_ttl_s,
             max_resumes_without_progress=bounds.max_resumes_without_progress,
             resumes=resumes,
@@ -185,7 +187,6 @@ class TaskService:
             is_stopped=lambda: self._stopped,
         )
         self.webhooks = WebhookRows(agent_name, store)
-        self.control = TaskControl(self._tasks, self._admission, TaskSnapshots(self._tasks))
         self.sessions = SessionService(self._tasks, self._admission, self._watching, self.cancel, self.watch)
         self.approvals = ApprovalService(
             agent_name,

@@ -110,7 +110,7 @@ class TaskControl:
 
         def within(records: Records) -> list[str]:
             rows.hold(records, self._owner(principal), task_id)
-            return put_rows(records, task_id, links)
+            return put_rows(records, self._tasks.agent_name, task_id, links)
 
         async with self.links.recorded_in_blockers(task_id, principal, links):
             live, record = await self._admission.draft(submission, principal, facts, within)

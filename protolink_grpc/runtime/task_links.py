@@ -1,7 +1,8 @@
 """The links of tasks: checked, recorded in the logs of both sides, and removed.
 
 A link is a fact in the log of its task, and a row of `storage.links`, which changes in the transaction of that append. A task that
-blocks another one has the other side in its log, because its end releases the blocked task.
+blocks another one has the other side in its log, because its end releases the blocked task. It gets its side first, with a row that
+the append of the other side deletes. If the process dies in between, another one finds the row and removes the link.
 """
 
 from collections.abc import AsyncGenerator, Sequence
@@ -45,6 +46,7 @@ class TaskLinks:
         """
         check_within(link.check, "link")
         key, made = (link.kind, link.target), replace(link, created_at=self._now())
+        agent_name = self._tasks.agent_name
         live = await self._changes.find(task_id, principal)
         is_new = key not in _links_of(live.fold)
         if is_new:
@@ -63,7 +65,9 @@ class TaskLinks:
             facts: list[Fact] = []
             if link.kind is LinkKind.PARENT:
                 facts += [TaskUnlinked(each) for each in fold.links if each.kind is LinkKind.PARENT]
-            return Step([*facts, TaskLinked(made)], within=lambda records: put_rows(records, task_id, [link]))
+            return Step(
+                [*facts, TaskLinked(made)], within=lambda records: put_rows(records, agent_name, task_id, [link])
+            )
 
         async with self.recorded_in_blockers(task_id, principal, [made] if is_new else []):
             return await self._changes.make(task_id, principal, decide)
@@ -138,10 +142,17 @@ class TaskLinks:
             raise
 
     async def _link_in_blocker(self, blocker: str, principal: str, blocks: TaskLink) -> None:
+        tasks = self._tasks
+        row = rows.OpenLink(tasks.agent_name, blocker, blocks.target, principal, tasks.store.worker)
+
+        def within(records: Records) -> list[str]:
+            records.put(rows.OPEN_LINKS, row)
+            return []
+
         def decide(live: LiveTask) -> Step | None:
             if live.fold.is_terminal or (LinkKind.BLOCKS, blocks.target) in _links_of(live.fold):
                 return None
-            return Step([TaskLinked(blocks)], exact=False)
+            return Step([TaskLinked(blocks)], within=within, exact=False)
 
         await self._changes.record(blocker, principal, decide)
 
@@ -153,20 +164,36 @@ class TaskLinks:
         await self._changes.record(blocker, principal, decide)
 
     async def discard(self, task_id: str, principal: str, links: Sequence[TaskLink]) -> None:
-        """Remove the links of its blockers to a task that did not get the other side. If that fails, they stay, without effect."""
-        blockers = [each.target for each in links if each.kind is LinkKind.BLOCKED_BY]
+        """Remove the links of its blockers to a task that did not get the other side.
+
+        If that fails, another process repairs it after the end of this one.
+        """
+        for each in links:
+            if each.kind is LinkKind.BLOCKED_BY:
+                await self._discard(each.target, principal, task_id)
+
+    async def _discard(self, blocker: str, principal: str, blocked: str) -> None:
+        """Remove the link of a blocker unless the blocked task has the other side. A failure is logged."""
+        agent_name, store = self._tasks.agent_name, self._tasks.store
         try:
-            used = await self._tasks.store.view(lambda records: rows.blockers_of(records, task_id))
-            for blocker in blockers:
-                if blocker not in used:
-                    await self._unlink_in_blocker(blocker, principal, task_id)
+            used = await store.view(lambda records: rows.blockers_of(records, blocked))
+            if blocker not in used and await store.head(blocker) is not None:
+                await self._unlink_in_blocker(blocker, principal, blocked)
+            await store.change(lambda records: records.delete(rows.OPEN_LINKS, agent_name, blocker, blocked))
         except ProtolinkError as error:
-            log.warning("links from other tasks to task %s, which does not have them, remain: %s", task_id, error)
+            log.warning("the link from task %s to %s, which does not have it, remains: %s", blocker, blocked, error)
+
+    async def repair(self) -> None:
+        """Remove the links whose process died before it wrote the other side. Raises StoreError."""
+        for each in await self._tasks.store.claim(rows.OPEN_LINKS, self._tasks.agent_name):
+            await self._discard(each.task_id, each.principal, each.target)
 
 
-def put_rows(records: Records, task_id: str, links: Sequence[TaskLink]) -> list[str]:
+def put_rows(records: Records, agent_name: str, task_id: str, links: Sequence[TaskLink]) -> list[str]:
     """Store the rows of new links. Returns the tasks that are released: none."""
     for each in links:
+        if each.kind is LinkKind.BLOCKED_BY:
+            records.delete(rows.OPEN_LINKS, agent_name, each.target, task_id)
         if each.kind is LinkKind.PARENT:
             rows.put_parent(records, task_id, each.target)
         elif each.kind is LinkKind.BLOCKED_BY:

@@ -56,6 +56,23 @@ class HeldCount:
     count: int
 
 
+@dataclass(frozen=True, slots=True)
+class OpenLink:
+    """A link that the log of the blocking task has, and that of the blocked one does not have yet.
+
+    Args:
+        task_id, target: The blocking and the blocked task.
+        worker: The worker that is writing the link.
+    """
+
+    agent_name: str
+    task_id: str
+    target: str
+    principal: str
+    worker: str
+    done: bool = False
+
+
 LINKS: Final = Kind(
     LinkRow,
     name="task_links",
@@ -69,6 +86,15 @@ HELD_TASKS: Final = Kind(
     key=("owner", "task_id"),
     task="task_id",
     home=lambda task: (owner_of(task.agent_name, task.principal),),
+)
+
+OPEN_LINKS: Final = Kind(
+    OpenLink,
+    name="open_links",
+    key=("agent_name", "task_id", "target"),
+    task="task_id",
+    home=lambda task: (task.agent_name,),
+    claimed=True,
 )
 
 HELD_COUNTS: Final = Kind(HeldCount, name="held_counts", key=("owner",))

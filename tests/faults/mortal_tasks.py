@@ -81,12 +81,14 @@ class Desk:
             events = [event_from_frame(frame) for frame in await self.service.read_log(task_id, 0, snapshot.sequence)]
             assert [each.sequence for each in events] == list(range(1, snapshot.sequence + 1))
             controls = ("task.start_requested", "task.described", "task.linked", "task.unlinked", "task.progress")
+            facts = [each.type for each in events if each.type in controls]
+            facts = without_repairs(facts, unlinked=1 if task_id in ("third", "loose") else 0)
             tasks[task_id] = {
                 "status": str(snapshot.status),
                 "title": snapshot.description.title if snapshot.description is not None else "",
                 "metadata": snapshot.metadata,
                 "links": sorted(f"{each.link.kind} {each.link.target} {each.state}" for each in snapshot.links),
-                "facts": sorted(each.type for each in events if each.type in controls),
+                "facts": sorted(facts),
                 "messages": snapshot.message_count,
             }
         session, turns, _ = await self.service.sessions.get("ann", "s")
@@ -96,6 +98,18 @@ class Desk:
             "turns": [[each.task_id, str(each.result)] for each in turns],
             "open": len(session.open_turns),
         }
+
+
+def without_repairs(facts: list[str], *, unlinked: int) -> list[str]:
+    """Return the facts without links that the second life removed, because their other side was missing, and made again.
+
+    Args:
+        unlinked: Number of the links that the calls remove.
+    """
+    for _ in range(facts.count("task.unlinked") - unlinked):
+        facts.remove("task.linked")
+        facts.remove("task.unlinked")
+    return facts
 
 
 async def live(folder: Path, dies_at: int) -> dict[str, Any]:

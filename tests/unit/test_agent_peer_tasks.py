@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from protolink_grpc import (
+    AgentCard,
     AgentNotFoundError,
     PermissionDeniedError,
     ProtolinkError,
@@ -20,6 +21,7 @@ from protolink_grpc.agent.peers import Peers
 from protolink_grpc.agent.trust import PeerClients, PeerTrust
 from protolink_grpc.errors import InternalError, RemoteError
 from protolink_grpc.models.events import PeerTaskLinked
+from protolink_grpc.wire.registry import AgentFilter, RegisteredAgent
 
 URL = "http://errands.example"
 LINK = PeerTaskLinked("errands", URL, "a2a", "remote", "context")
@@ -170,4 +172,51 @@ async def test_the_credentials_for_a_name_are_not_sent_to_a_url_that_the_name_ha
     trust = PeerTrust(["errands"], False, registry)
     peers = PeerTasks(Peers(PeerClients(with_credentials, plain), registry, trust))
     assert (await peers.run("errands", Task("mine"), known=LINK)).id == "mine"
+    await peers.aclose()
+
+
+class Restarting(Flaky):
+    """The client of two instances of an agent, of which the first one cannot be reached for a while."""
+
+    def __init__(self, attempts: int) -> None:
+        super().__init__()
+        self._attempts = attempts
+        self.sent: list[str] = []
+
+    def has_begun(self, url: str, task_id: str) -> bool:
+        return False
+
+    async def protocol(self, url: str) -> str:
+        return "plgrpc"
+
+    async def connect(self, url: str) -> None:
+        if url == URL and self._attempts:
+            self._attempts -= 1
+            raise UnavailableError("it starts", url=url)
+
+    async def send_task(self, url: str, task: Task, **_: Any) -> Task:
+        self.sent.append(url)
+        return task
+
+
+class TwoInstances:
+    """A registry with two instances of an agent."""
+
+    url = "https://registry.example"
+
+    async def get(self, name_or_url: str) -> RegisteredAgent:
+        url = name_or_url if "://" in name_or_url else URL
+        return RegisteredAgent(AgentCard(name="errands", description="runs errands", url=url), 1, 0.0, 0.0)
+
+    async def list_agents(self, wanted: AgentFilter) -> list[RegisteredAgent]:
+        return [await self.get(URL), await self.get("http://other.example")]
+
+
+@pytest.mark.parametrize("target", [URL, "errands"])
+async def test_a_recovered_run_waits_for_the_instance_that_may_have_its_task(target: str) -> None:
+    client: Any = Restarting(2)
+    registry: Any = TwoInstances()
+    peers = PeerTasks(Peers(PeerClients(client), registry, PeerTrust((), False, None)))
+    assert (await peers.run(target, Task("mine"), known=replace(LINK, protocol="plgrpc"))).id == "mine"
+    assert client.sent == [URL]
     await peers.aclose()

@@ -12,7 +12,7 @@ from protolink_grpc.errors import LeaseLostError, ProtolinkError, SequenceConfli
 from protolink_grpc.models.json_value import to_json
 from protolink_grpc.models.lifecycle import TaskState
 from protolink_grpc.storage.approvals import APPROVALS
-from protolink_grpc.storage.links import HELD_COUNTS, HELD_TASKS, LINKS
+from protolink_grpc.storage.links import HELD_COUNTS, HELD_TASKS, LINKS, OPEN_LINKS
 from protolink_grpc.storage.port import (
     READ_BYTES,
     Append,
@@ -58,7 +58,16 @@ MIGRATIONS = (
 """Forward steps; entry i migrates a file from version i to i + 1. Released entries are never edited. None means that
 older files are not supported any more; a new file starts after it."""
 
-KINDS: tuple[Kind[Any], ...] = (APPROVALS, WEBHOOKS, WEBHOOK_FAILURES, LINKS, HELD_TASKS, HELD_COUNTS, *SESSION_KINDS)
+KINDS: tuple[Kind[Any], ...] = (
+    APPROVALS,
+    WEBHOOKS,
+    WEBHOOK_FAILURES,
+    LINKS,
+    HELD_TASKS,
+    HELD_COUNTS,
+    OPEN_LINKS,
+    *SESSION_KINDS,
+)
 
 # A random UUID (RFC 9562, version 4). It is made here, in the transaction that creates the table: processes that create or migrate
 # the same file at the same time read the same one.
