@@ -489,7 +489,7 @@ const CASES: Record<string, (stage: Stage) => Promise<void>> = {
   },
 
   async tool({ agent }) {
-    const tools = await agent.tools();
+    const tools = await agent.tools({ pageSize: 2 });
     assert.deepEqual(
       tools.map((each) => each.name),
       ["echo", "hold", "stamp"],

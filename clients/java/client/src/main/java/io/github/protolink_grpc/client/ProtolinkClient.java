@@ -372,12 +372,17 @@ public final class ProtolinkClient implements AutoCloseable {
 
   /** The agent's tools, ordered by name; pages are fetched as they are read. */
   public Stream<Tool> tools() {
+    return tools(ListToolsRequest.getDefaultInstance());
+  }
+
+  /** {@link #tools()} with a size of the pages, or from a page on. */
+  public Stream<Tool> tools(ListToolsRequest request) {
     return Connection.pages(
-            "",
+            request.getPageToken(),
             token ->
                 connection.ask(
                     ControlServiceGrpc.getListToolsMethod(),
-                    ListToolsRequest.newBuilder().setPageToken(token).build(),
+                    request.toBuilder().setPageToken(token).build(),
                     "",
                     Function.identity()),
             ListToolsResponse::getNextPageToken)

@@ -36,6 +36,7 @@ import io.github.protolink_grpc.v1.Failure;
 import io.github.protolink_grpc.v1.FailureCategory;
 import io.github.protolink_grpc.v1.InstanceState;
 import io.github.protolink_grpc.v1.ListApprovalsRequest;
+import io.github.protolink_grpc.v1.ListToolsRequest;
 import io.github.protolink_grpc.v1.Part;
 import io.github.protolink_grpc.v1.PolicyEffect;
 import io.github.protolink_grpc.v1.RegisterAgentRequest;
@@ -247,7 +248,8 @@ final class Main {
   }
 
   private void tool() {
-    List<Tool> tools = agent.tools().toList();
+    ListToolsRequest twoAtOnce = ListToolsRequest.newBuilder().setPageSize(2).build();
+    List<Tool> tools = agent.tools(twoAtOnce).toList();
     expect(
         "the tools", tools.stream().map(Tool::getName).toList(), List.of("echo", "hold", "stamp"));
     expect("the title of echo", tools.get(0).getTitle(), "Echo");
