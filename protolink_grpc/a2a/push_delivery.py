@@ -212,7 +212,7 @@ class Delivery:
     def _give_up(self, sequence: int, failures: int, why: str) -> WebhookFailure:
         row = self._row
         log.warning(
-            "push config %r of task %s: event %d is not delivered to %s after %d attempts: %s",
+            "push config %r of task %s: event %d is not delivered to %s, attempts: %d, %s",
             row.config_id,
             row.task_id,
             sequence,

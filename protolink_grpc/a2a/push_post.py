@@ -130,7 +130,7 @@ class Poster:
         except TimeoutError:
             return PostResult(False, f"no response within {self._timeout_s:g} s")
         except (httpcore.NetworkError, httpcore.ProtocolError, httpcore.TimeoutException, OSError) as error:
-            return PostResult(False, type(error).__name__ + (": certificate" if _is_certificate_error(error) else ""))
+            return PostResult(False, _describe(error))
         except ProtolinkError as error:  # the host has a refused address, or none
             return PostResult(False, str(error))
         try:
@@ -188,6 +188,15 @@ def _default_tls_context() -> ssl.SSLContext:
     import httpx  # slow to import, and needed only here
 
     return httpx.create_ssl_context()
+
+
+def _describe(error: Exception) -> str:
+    """Return the kind of a connection error. The text of the error has details of the network, which the caller must not get."""
+    if _is_certificate_error(error):
+        return "cannot connect: the certificate is not valid"
+    if isinstance(error, httpcore.ConnectError):
+        return "cannot connect"
+    return f"the connection failed: {type(error).__name__}"
 
 
 def _is_certificate_error(error: BaseException | None) -> bool:

@@ -18,7 +18,7 @@ from protolink_grpc.agent.edge_settings import check_hosted_url, edge_settings, 
 from protolink_grpc.agent.flow_host import AgentFlowHost
 from protolink_grpc.agent.grpc_port import ServedAgent
 from protolink_grpc.agent.identity import ANY_PORT, listen_address, resolve_card
-from protolink_grpc.agent.lifetime import close_from_thread, log_listening, stop_on_signal
+from protolink_grpc.agent.lifetime import close_from_thread, log_listening, log_stopping, stop_on_signal
 from protolink_grpc.agent.local_agent import LocalAgent, LocalEndpoint, announce, announce_object, withdraw
 from protolink_grpc.agent.peer_tasks import OUTAGE_S, PeerTasks
 from protolink_grpc.agent.peers import Peers
@@ -358,7 +358,9 @@ class AgentLifecycle:
         grace = self.grace_s if grace_s is None else grace_s
         was_up, self._has_come_up = self._has_come_up, False
         if was_up:
-            log.info("agent %s is stopping", self.card.name)
+            running = self._service.load[0] if self._service is not None else 0
+            server = f"agent {self.card.name}"
+            log_stopping(log, server, running, grace, foreground=self._stopped is not None)
         if self._ports is not None:
             await self._ports.drain()
         service, self._service = self._service, None

@@ -27,10 +27,22 @@ def log_listening(log: logging.Logger, server: str, urls: Iterable[str], *, fore
         server: Kind and name of the server, for example `agent weather`.
         foreground: The server is the purpose of the program. If the program has no logging, print the line to standard error.
     """
-    addresses = " and ".join(urls)
-    log.info("%s listens on %s", server, addresses)
+    _announce(log, f"{server} listens on {' and '.join(urls)}", foreground=foreground)
+
+
+def log_stopping(log: logging.Logger, server: str, running: int, grace_s: float, *, foreground: bool) -> None:
+    """Log that a server stops, and how long it may wait for its runs. `foreground` is that of `log_listening`."""
+    if not running or not grace_s:
+        log.info("%s is stopping", server)
+        return
+    runs = "1 running task" if running == 1 else f"{running} running tasks"
+    _announce(log, f"{server} is stopping, and waits up to {grace_s:g} s for {runs}", foreground=foreground)
+
+
+def _announce(log: logging.Logger, line: str, *, foreground: bool) -> None:
+    log.info("%s", line)
     if foreground and not log.hasHandlers():
-        sys.stderr.write(escape(f"{server} listens on {addresses}") + "\n")
+        sys.stderr.write(escape(line) + "\n")
 
 
 def close_from_thread(

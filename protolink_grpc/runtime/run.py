@@ -497,7 +497,8 @@ class Run(Emitter):
             if answer is None:
                 answer = task
             if not isinstance(answer, Task):
-                raise TypeError(f"the handler must return a Task or None, not {type(answer).__name__}")
+                hint = "; is an await missing?" if isinstance(answer, Awaitable) else ""
+                raise TypeError(f"the handler must return a Task or None, not {type(answer).__name__}{hint}")
             self.token.raise_if_cancelled()
             emitted = self.unrecorded_artifacts()
             if emitted is None:

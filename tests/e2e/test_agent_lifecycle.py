@@ -288,6 +288,19 @@ async def test_an_agent_says_once_where_it_listens_and_once_each_that_it_stops(
     ]
 
 
+async def test_an_agent_that_waits_for_its_tasks_says_for_how_long(caplog: pytest.LogCaptureFixture) -> None:
+    agent = Gated()
+    await agent.serve()
+    client = AgentClient(url=agent.card.url)
+    task = await client.submit_task(None, Task.create("go"))
+    while (await client.get_task(task.id)).state is not TaskState.WORKING:
+        await asyncio.sleep(0)
+    with caplog.at_level(logging.INFO, "protolink_grpc.agent"):
+        await agent.aclose(grace_s=0.01)
+    said = "agent gated is stopping, and waits up to 0.01 s for 1 running task"
+    assert said in [record.getMessage() for record in caplog.records]
+
+
 @pytest.mark.parametrize("way", ["run()", "start()"])
 async def test_an_agent_in_the_foreground_says_where_it_listens_also_without_logging(launch: Any, way: str) -> None:
     code = f"""

@@ -75,6 +75,19 @@ async def answer_of(agent: Agent, task: Task | None = None) -> Task:
         return await AgentClient(url=agent.card.url).send_task(None, task or Task.create("go"))
 
 
+async def test_a_handler_that_returns_a_coroutine_is_told_about_the_missing_await() -> None:
+    class Forgetful(Speaking):
+        async def handle_task(self, task: Task) -> Task:
+            self.unawaited = super().handle_task(task)
+            return self.unawaited  # type: ignore[return-value]  # the mistake
+
+    agent = Forgetful()
+    done = await answer_of(agent)
+    agent.unawaited.close()
+    assert done.state is FAILED
+    assert done.reason == "TypeError: the handler must return a Task or None, not coroutine; is an await missing?"
+
+
 @pytest.mark.parametrize("way", [Speaking, Publishing, Yielding])
 @pytest.mark.parametrize("kind", ["message", "artifact"])
 @pytest.mark.parametrize(("parts", "state", "reason"), TABLE.values(), ids=TABLE)

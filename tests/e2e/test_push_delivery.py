@@ -17,6 +17,7 @@ import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
+from ports import free_port
 
 from protolink_grpc.a2a import push_post
 from protolink_grpc.a2a.push import NotificationBatch, PushOptions, Webhooks
@@ -374,15 +375,21 @@ async def test_over_tls_the_name_of_the_url_is_verified_although_the_connection_
         assert (await poster.post(note(f"https://named.test:{receiver.port}/"))).delivered
         for other in ("other.test", "127.0.0.1"):
             said = await poster.post(note(f"https://{other}:{receiver.port}/", credentials="c", scheme="Bearer"))
-            assert (said.delivered, said.why) == (False, "ConnectError: certificate")
+            assert (said.delivered, said.why) == (False, "cannot connect: the certificate is not valid")
         assert len(receiver.got) == 1  # the others saw no request, and no credentials
+
+
+async def test_a_receiver_that_is_down_is_named_as_such() -> None:
+    async with posting(addresses=["127.0.0.1"]) as poster:
+        said = await poster.post(note(f"http://named.test:{free_port()}/"))
+        assert (said.delivered, said.why) == (False, "cannot connect")
 
 
 async def test_a_certificate_that_nobody_trusts_is_refused(tmp_path: Path) -> None:
     server, _ = certified(tmp_path, "named.test")
     async with receiving(tls=server) as receiver, posting(addresses=["127.0.0.1"]) as poster:
         said = await poster.post(note(f"https://named.test:{receiver.port}/"))
-        assert (said.delivered, said.why) == (False, "ConnectError: certificate")
+        assert (said.delivered, said.why) == (False, "cannot connect: the certificate is not valid")
         assert receiver.got == []
 
 
