@@ -140,7 +140,8 @@ class MemoryRecords:
             self._revisions_before.setdefault((kind.name, key[0]), revisions)
             self._revisions[kind.name, key[0]] = replace(revisions, latest=revisions.latest + 1)
             record = replace(record, revision=revisions.latest + 1)  # type: ignore[type-var]  # a dataclass
-        self._note_change(kind, key[0])
+        if kind.watched or kind.waited:
+            self._changed.add((kind.name, key[0]))
         if existing is not None and kind.task:
             former = getattr(existing, kind.task)
             if former and former != getattr(record, kind.task):
@@ -213,13 +214,14 @@ class MemoryRecords:
 
     def _assign(self, kind: Kind[Any], key: Key, task_id: str) -> None:
         name_and_key = (kind.name, key)
-        self._loose.pop(name_and_key, None)
+        if self._loose:
+            self._loose.pop(name_and_key, None)
         if task_id:
             of_task = self._of_tasks.get(task_id)
             if of_task is None:
                 of_task = self._of_tasks[task_id] = {}
             of_task[name_and_key] = kind
-            if (former := self._former.get(name_and_key)) is not None:
+            if self._former and (former := self._former.get(name_and_key)) is not None:
                 former.discard(task_id)
         elif not kind.watched:
             self._loose[name_and_key] = kind

@@ -215,13 +215,7 @@ def _insert(
         if request_id:
             db.execute(_FORGET_REQUEST, key)
         return refusal
-    events = append.events
-    if len(events) == 1:
-        db.execute(_INSERT_EVENTS, (head.task_id, head.sequence, events[0], None))
-    else:
-        for last, some in _row_cuts(append.expected_sequence, events):
-            lengths = array("I", map(len, some)).tobytes() if len(some) > 1 else None
-            db.execute(_INSERT_EVENTS, (head.task_id, last, b"".join(some), lengths))
+    _insert_events(db, append)
     put_all(records, append.records)
     if append.session is not None:
         append.session.write(records)
@@ -272,6 +266,20 @@ def _delete(db: sqlite3.Connection, records: SQLiteRecords, heads: Sequence[Task
         db.execute(_DELETE_REQUESTS, (*owner, ids))
     for table in ("events", "tasks"):
         db.execute(f"DELETE FROM {table} WHERE {_THESE}", (ids,))  # noqa: S608 -- fixed words only
+
+
+def _insert_events(db: sqlite3.Connection, append: Append) -> None:
+    task_id, last, events = append.head.task_id, append.head.sequence, append.events
+    if len(events) == 1:
+        db.execute(_INSERT_EVENTS, (task_id, last, events[0], None))
+        return
+    lengths = array("I", map(len, events))
+    if sum(lengths) <= ROW_BYTES:  # nearly always
+        db.execute(_INSERT_EVENTS, (task_id, last, b"".join(events), lengths.tobytes()))
+        return
+    for end, some in _row_cuts(append.expected_sequence, events):
+        sizes = array("I", map(len, some)).tobytes() if len(some) > 1 else None
+        db.execute(_INSERT_EVENTS, (task_id, end, b"".join(some), sizes))
 
 
 def _row_cuts(after: int, events: list[bytes]) -> Iterator[tuple[int, list[bytes]]]:

@@ -117,15 +117,15 @@ def _statements(kind: Kind[Any]) -> _Statements:
 
 
 MAX_HOT = 1024
-"""Maximum number of records in a `HotRows`. Beyond it, all of them are forgotten."""
+"""Maximum number of records in a `HotRows`. If it is reached, all of them are written and forgotten."""
 
 
 class HotRows:
     """The records of hot kinds that the transactions of one writing connection have read or put.
 
-    The rows of a file can only change by these transactions, and by other processes, whose commits change the version of the file.
-    So each transaction reads the version at its first use of these rows, and knows them without a read if it is unchanged. Records
-    that were put are written by `flush`, before the commit and before any statement that reads them.
+    Besides these transactions, only other processes change the file, and each of their commits changes its version. A transaction
+    reads the version at its first use of these records. If it is unchanged, the records are still those of the file. Records that
+    were put are written by `flush`: before the commit, and before any statement that could select or delete them.
 
     Attributes:
         puts: Number of the puts so far.
