@@ -497,8 +497,7 @@ class Run(Emitter):
             if answer is None:
                 answer = task
             if not isinstance(answer, Task):
-                hint = "; is an await missing?" if isinstance(answer, Awaitable) else ""
-                raise TypeError(f"the handler must return a Task or None, not {type(answer).__name__}{hint}")
+                raise _answer_type_error(answer)
             self.token.raise_if_cancelled()
             emitted = self.unrecorded_artifacts()
             if emitted is None:
@@ -869,6 +868,11 @@ class Run(Emitter):
     def changes(self, task: Task, emitted: Mapping[str, Artifact], *, last: bool = False) -> list[Fact]:
         """Return the differences between the handler's `task` and the log, as facts; see `find_changes`."""
         return find_changes(self.live.fold, task, given=self._given, emitted=emitted, last=last)
+
+
+def _answer_type_error(answer: object) -> TypeError:
+    hint = "; is an await missing?" if isinstance(answer, Awaitable) else ""
+    return TypeError(f"the handler must return a Task or None, not {type(answer).__name__}{hint}")
 
 
 def _added_waiter(waiters: list[asyncio.Future[None]]) -> asyncio.Future[None]:
