@@ -90,8 +90,8 @@ func ContinueTask(id string) SendOption {
 	return func(o *sendOptions) { o.taskID = id }
 }
 
-// ExpectedSequence continues a task only where its last event has this sequence: that of the last event that the caller has seen. Else
-// the request fails with [ErrSequenceConflict], and nothing is added to the task.
+// ExpectedSequence continues a task only if its last event has this sequence: that of the last event that the caller has. Otherwise the
+// request fails with [ErrSequenceConflict], and nothing is added to the task.
 func ExpectedSequence(sequence int64) SendOption {
 	return func(o *sendOptions) { o.expected = sequence }
 }
@@ -129,14 +129,14 @@ func sending(input *pb.TaskInput, options []SendOption) *pb.SendTaskRequest {
 // An input with a task id continues that task, which must exist, unless its target says otherwise: TASK_TARGET_CREATE begins a task
 // under that id, and TASK_TARGET_CREATE_OR_CONTINUE does either.
 //
-// A task that failed is returned and is no error: look at its state. Calls that did not get through are repeated under the same request
-// id. When ctx, or the default timeout, is over first, Send fails with [ErrDeadlineExceeded], and the task goes on.
+// A task that failed is returned, without an error: look at its state. Interrupted calls are retried with the same request id. When the
+// deadline of ctx, or the default timeout, passes first, Send fails with [ErrDeadlineExceeded], and the task continues.
 func (c *Client) Send(ctx context.Context, input *pb.TaskInput, options ...SendOption) (*pb.Task, error) {
 	return c.send(ctx, sending(input, options))
 }
 
-// Submit starts or continues a task as [Client.Send] does, and returns as soon as the agent has accepted it. [Client.Subscribe] and
-// [Client.Get] show how it goes on.
+// Submit starts or continues a task as [Client.Send] does, and returns as soon as the agent has accepted it. Follow it with
+// [Client.Subscribe] and [Client.Get].
 func (c *Client) Submit(ctx context.Context, input *pb.TaskInput, options ...SendOption) (*pb.Task, error) {
 	request := sending(input, options)
 	request.WaitFor = pb.WaitFor_WAIT_FOR_ACCEPTED
@@ -178,8 +178,8 @@ func deltaMode(deltas bool) pb.DeltaMode {
 	return pb.DeltaMode_DELTA_MODE_NONE
 }
 
-// Subscribe yields the events of a task after request.AfterSequence (0: from the beginning): first what is stored, then what comes.
-// It ends where request.StopAt says, by default with the task, and survives cuts as [Client.Stream] does.
+// Subscribe yields the events of a task after request.AfterSequence (0: from the beginning): first the stored ones, then new ones. It
+// ends at request.StopAt, by default with the task, and resumes after interruptions as [Client.Stream] does.
 func (c *Client) Subscribe(ctx context.Context, request *pb.SubscribeTaskRequest) iter.Seq2[*pb.RunEvent, error] {
 	return onlyEvents(c.subscribe(ctx, request, false))
 }
@@ -264,8 +264,8 @@ func (c *Client) Tools(ctx context.Context, request *pb.ListToolsRequest) iter.S
 
 // CallTool runs one tool of the agent as a task of its own, and waits for its end. A tool that failed is no error: its output says so.
 //
-// A request without ids gets them: the response has the task's id, and so has the error: Error.TaskID. When ctx, or the default timeout,
-// is over first, CallTool fails with [ErrDeadlineExceeded], and the call goes on as that task.
+// A request without ids gets them: the response has the task's id, and so has the error: Error.TaskID. When the deadline of ctx, or the
+// default timeout, passes first, CallTool fails with [ErrDeadlineExceeded], and the task of the call continues.
 func (c *Client) CallTool(ctx context.Context, request *pb.CallToolRequest) (*pb.CallToolResponse, error) {
 	request = proto.CloneOf(request)
 	request.TaskId, request.RequestId = cmp.Or(request.GetTaskId(), newID()), cmp.Or(request.GetRequestId(), newID())

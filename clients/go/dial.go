@@ -81,8 +81,8 @@ func WithTimeout(timeout time.Duration) Option {
 	return func(o *dialOptions) { o.timeout = timeout }
 }
 
-// WithPatience says how long a call, or a stream that gets no further, is tried again after a cut; 0 tries nothing again. It runs from
-// the first cut after the last progress: an answer, an event, a stream that stayed open. Pauses in between grow from 0.1 s to 5 s.
+// WithPatience sets how long interrupted calls and streams are retried without progress; 0 means no retries. The time starts with the first
+// interruption after the last progress: a response, an event, or a stream that was open for a second. The backoff grows from 0.1 s to 5 s.
 func WithPatience(patience time.Duration) Option {
 	return func(o *dialOptions) { o.patience = patience }
 }

@@ -64,8 +64,8 @@ func (r *Registry) List(ctx context.Context, filter *pb.AgentFilter) iter.Seq2[*
 	})
 }
 
-// Watch yields the agents that are there and match, as AGENT_CHANGE_KIND_UP, then changes as they come. It goes on through cuts and
-// restarts of the registry; an agent that went away meanwhile is reported as AGENT_CHANGE_KIND_DOWN. It ends with ctx, or with an
+// Watch yields the registered agents that match, as AGENT_CHANGE_KIND_UP, and then changes. It resumes after interruptions and restarts
+// of the registry; an agent that left meanwhile is reported as AGENT_CHANGE_KIND_DOWN. It ends with ctx, or with an
 // error as the last value.
 func (r *Registry) Watch(ctx context.Context, filter *pb.AgentFilter) iter.Seq2[*pb.AgentChange, error] {
 	return func(yield func(*pb.AgentChange, error) bool) {
@@ -102,7 +102,7 @@ type roster struct {
 }
 
 // news takes a response in and returns what the reader does not know yet. A snapshot tells everything anew, over several responses,
-// of which the last one has a revision; whoever is not in it is gone.
+// of which the last one has a revision; agents that are not in it are gone.
 func (r *roster) news(response *pb.WatchAgentsResponse) []*pb.AgentChange {
 	revision := response.GetPosition().GetRevision()
 	if response.GetPosition().GetReset_() {

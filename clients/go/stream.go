@@ -170,7 +170,7 @@ func onlyEvents(updates iter.Seq2[Update, error]) iter.Seq2[*pb.RunEvent, error]
 	}
 }
 
-// textsShown is what the caller has of the texts under way, so that a stream that goes on after a cut repeats nothing of them: each
+// textsShown is what the caller has of the texts that are being produced, so that a resumed stream does not repeat them: each
 // stream tells each text from its beginning. Lengths are in bytes, by the block of the call that produces it.
 type textsShown struct{ shown, told map[block]int64 }
 

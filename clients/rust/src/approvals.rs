@@ -57,7 +57,8 @@ struct Known {
     revision: i64,
     /// Ids of the approvals that have been shown as waiting.
     pending: HashSet<String>,
-    /// A snapshot that is under way. It is shown when it is complete: one that is cut off comes again, as it is by then.
+    /// A snapshot that is under way. It is shown when it is complete: one that is cut off comes again, as it is by
+    /// then.
     snapshot: Option<Vec<Approval>>,
 }
 

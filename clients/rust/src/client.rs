@@ -69,8 +69,8 @@ impl Client {
     /// are. All attempts have one header `x-request-id`, so that an agent runs the call once; the caller may set it, to
     /// repeat a call from another process. The header `x-task-id` of an answer is the id of the task that the call was.
     ///
-    /// This client's timeout limits the wait for the first message of an answer; `Request::set_timeout` limits the whole
-    /// call.
+    /// This client's timeout limits the wait for the first message of an answer; `Request::set_timeout` limits the
+    /// whole call.
     ///
     /// [`Error::from`] reads the status of a failed call, with its reason, violations and task.
     ///
@@ -165,7 +165,7 @@ impl Client {
     }
 
     /// Yields the events of a task after a sequence (0: from the beginning): first what is stored, then what comes,
-    /// until `stop_at`. It survives cuts as [`stream`](Self::stream) does.
+    /// until `stop_at`. It resumes after interruptions as [`stream`](Self::stream) does.
     pub fn subscribe(&self, task_id: impl Into<String>, after: i64, stop_at: StopAt) -> Feed<RunEvent> {
         self.follow(Events::after(self.agent(), task_id.into(), after, stop_at))
             .picked(Update::into_event)
@@ -309,8 +309,9 @@ impl Client {
         })
     }
 
-    /// Runs one tool of the agent as a task of its own, and waits for its end. A tool that failed is no error: its output
-    /// says so. A request without ids gets them; an error has the task's id, by which it can be looked up and canceled.
+    /// Runs one tool of the agent as a task of its own, and waits for its end. A tool that failed is no error: its
+    /// output says so. A request without ids gets them; an error has the task's id, by which it can be looked up and
+    /// canceled.
     ///
     /// # Errors
     ///
@@ -351,8 +352,8 @@ impl Client {
     /// The pending approvals, and then each approval when it is asked for or answered: of one task, or of all where
     /// `task_id` is empty. It does not end by itself.
     ///
-    /// After a cut it shows what was asked for and answered meanwhile, each approval as it is then, and nothing twice. An
-    /// agent that has lost its memory meanwhile shows what waits there.
+    /// After a cut it shows what was asked for and answered meanwhile, each approval as it is then, and nothing twice.
+    /// An agent that has lost its memory meanwhile shows what waits there.
     pub fn watch_approvals(&self, task_id: impl Into<String>) -> Feed<Approval> {
         let source = Approvals::new(self.control(), task_id.into());
         Feed::of(source, self.connection.patience)
@@ -374,8 +375,8 @@ impl Client {
         self.decide(approval, approved, reason.into(), None).await
     }
 
-    /// Approves an approval with other arguments than those that were asked for: a JSON object as text, all of it. It is
-    /// for approvals whose `edit` is `ApprovalEdit::Arguments`.
+    /// Approves an approval with other arguments than those that were asked for: a JSON object as text, all of it. It
+    /// is for approvals whose `edit` is `ApprovalEdit::Arguments`.
     ///
     /// # Errors
     ///

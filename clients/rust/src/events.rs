@@ -211,8 +211,8 @@ impl Events {
     }
 }
 
-/// What the reader has of the texts that are being produced, by call and block. A stream that is opened again sends each
-/// of them from its beginning.
+/// What the reader has of the texts that are being produced, by call and block. A stream that is opened again sends
+/// each of them from its beginning.
 #[derive(Default)]
 struct TextsRead(HashMap<String, HashMap<i32, TextRead>>);
 

@@ -178,7 +178,8 @@ impl<S: Source> Reader<S> {
         }
     }
 
-    /// Waits for the end of the call, though not for long: a server takes a call that is dropped for one that was canceled.
+    /// Waits for the end of the call, though not for long: a server takes a call that is dropped for one that was
+    /// canceled.
     async fn await_end(&mut self) {
         if let Some(mut live) = self.live.take() {
             let _ = timeout(CLOSING, live.next()).await;

@@ -13,8 +13,8 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 /// A stream that stayed open for this long was a working one, though it had nothing to show.
 const STEADY: Duration = Duration::from_secs(1);
 
-/// Whether the connection failed, and not the request. A status with `ErrorInfo` is the agent's answer; only one that is
-/// `Unavailable` passes.
+/// Whether the connection failed, and not the request. A status with `ErrorInfo` is the agent's answer; only one that
+/// is `Unavailable` passes.
 pub(crate) fn is_cut(error: &Error) -> bool {
     match error.code() {
         Code::Unavailable => true,

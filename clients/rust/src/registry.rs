@@ -64,8 +64,8 @@ impl RegistryClient {
             .max_encoding_message_size(MAX_MESSAGE_BYTES)
     }
 
-    /// The agent of that name or URL; [`url`] says where to call it. Of several instances with one name it is one that is
-    /// not draining, if there is any.
+    /// The agent of that name or URL; [`url`] says where to call it. Of several instances with one name it is one that
+    /// is not draining, if there is any.
     ///
     /// # Errors
     ///

@@ -143,8 +143,8 @@ impl Sessions {
         present(self.connection.unary(request, method).await?.session, "session")
     }
 
-    /// A session and its newest turns, of one thread or of all, oldest first; the token of the answer requests the turns
-    /// before these.
+    /// A session and its newest turns, of one thread or of all, oldest first; the token of the answer requests the
+    /// turns before these.
     ///
     /// # Errors
     ///
@@ -169,8 +169,8 @@ impl Sessions {
         })
     }
 
-    /// Deletes a session with its threads, turns and tasks, the logs of these tasks, and the stored state of the agent for
-    /// the session. Open turns are canceled first.
+    /// Deletes a session with its threads, turns and tasks, the logs of these tasks, and the stored state of the agent
+    /// for the session. Open turns are canceled first.
     ///
     /// # Errors
     ///
@@ -187,13 +187,13 @@ impl Sessions {
     /// Starts a thread, or returns the existing one with that id unchanged. A request without a thread id gets one. The
     /// session is created if necessary.
     ///
-    /// The conversation of the thread is empty, or with `from_thread_id` that of another thread, up to and with the turn
-    /// `from_turn_id`; without it, up to the last turn that has ended.
+    /// The conversation of the thread is empty, or with `from_thread_id` that of another thread, up to and with the
+    /// turn `from_turn_id`; without it, up to the last turn that has ended.
     ///
     /// # Errors
     ///
-    /// [`THREAD_NOT_FOUND`](crate::reason::THREAD_NOT_FOUND), [`TURN_NOT_FOUND`](crate::reason::TURN_NOT_FOUND): there is
-    /// no such thread or turn to branch from.
+    /// [`THREAD_NOT_FOUND`](crate::reason::THREAD_NOT_FOUND), [`TURN_NOT_FOUND`](crate::reason::TURN_NOT_FOUND): there
+    /// is no such thread or turn to branch from.
     pub async fn start_thread(&self, mut request: StartThreadRequest) -> Result<Thread, Error> {
         if request.thread_id.is_empty() {
             request.thread_id = new_id();
@@ -208,8 +208,8 @@ impl Sessions {
     ///
     /// # Errors
     ///
-    /// [`THREAD_BUSY`](crate::reason::THREAD_BUSY): the policy is `WhenBusy::Reject`, and the thread has an active turn.
-    /// [`THREAD_NOT_FOUND`](crate::reason::THREAD_NOT_FOUND): the thread was not started.
+    /// [`THREAD_BUSY`](crate::reason::THREAD_BUSY): the policy is `WhenBusy::Reject`, and the thread has an active
+    /// turn. [`THREAD_NOT_FOUND`](crate::reason::THREAD_NOT_FOUND): the thread was not started.
     pub async fn submit(&self, session_id: impl Into<String>, turn: impl Into<NewTurn>) -> Result<Turn, Error> {
         let NewTurn(mut request) = turn.into();
         request.session_id = session_id.into();
@@ -217,8 +217,8 @@ impl Sessions {
         present(self.connection.unary(request, method).await?.turn, "turn")
     }
 
-    /// Yields the events of a turn, also of one that has not started, until the turn has ended. It survives cuts as
-    /// [`Client::stream`](crate::Client::stream) does: no event is shown twice, and none is missing.
+    /// Yields the events of a turn, also of one that has not started, until the turn has ended. It resumes after
+    /// interruptions as [`Client::stream`](crate::Client::stream) does: no event is shown twice, and none is missing.
     pub fn stream(&self, session_id: impl Into<String>, turn_id: impl Into<String>) -> Feed<RunEvent> {
         self.follow(self.turn(session_id.into(), turn_id.into()))
             .picked(Update::into_event)
@@ -245,8 +245,8 @@ impl Sessions {
     /// Cancels the active turns of a thread and its task that waits for input, or one turn. Returns the turns that were
     /// open, as they are after the call: none if there was nothing to interrupt.
     ///
-    /// A request that names no turn interrupts what is active when it arrives. If its response gets lost, the repetition
-    /// may also interrupt a turn that has started meanwhile.
+    /// A request that names no turn interrupts what is active when it arrives. If its response gets lost, the
+    /// repetition may also interrupt a turn that has started meanwhile.
     ///
     /// # Errors
     ///
@@ -352,9 +352,9 @@ impl Sessions {
         Feed::of(source, self.connection.patience)
     }
 
-    /// Yields what [`subscribe`](Self::subscribe) yields as events of the Agent Runtime contract. Sequences ascend, with
-    /// gaps. With `stop_at_end` the stream ends after the last event that exists at the time of the call; otherwise it
-    /// does not end by itself. It survives cuts as [`stream`](Self::stream) does.
+    /// Yields what [`subscribe`](Self::subscribe) yields as events of the Agent Runtime contract. Sequences ascend,
+    /// with gaps. With `stop_at_end` the stream ends after the last event that exists at the time of the call;
+    /// otherwise it does not end by itself. It resumes after interruptions as [`stream`](Self::stream) does.
     pub fn runtime_events(&self, request: StreamRuntimeEventsRequest) -> Feed<RuntimeEvent> {
         let service = self.service();
         Feed::of(RuntimeEvents { service, request }, self.connection.patience)

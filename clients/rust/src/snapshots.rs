@@ -12,8 +12,8 @@ use crate::v1::{
 };
 use crate::{Error, Transport};
 
-/// The snapshots of an agent: [`Client::snapshots`](crate::Client::snapshots). Each names the position or sequence that it
-/// reflects: a stream that starts there misses nothing. A part without a value is in its `gaps`.
+/// The snapshots of an agent: [`Client::snapshots`](crate::Client::snapshots). Each names the position or sequence
+/// that it reflects: a stream that starts there misses nothing. A part without a value is in its `gaps`.
 /// [`TaskControl::get`](crate::TaskControl::get) returns the snapshot of a task.
 ///
 /// Calls are repeated as those of the client are. Agents of other systems have no snapshots:

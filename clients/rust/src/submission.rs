@@ -135,8 +135,8 @@ impl From<String> for Submission {
     }
 }
 
-/// What the task is for: the last part that is output in the message or artifact that the agent names as the answer. Texts as
-/// they are, data and results of tools as JSON text; `None` where there is no output.
+/// What the task is for: the last part that is output in the message or artifact that the agent names as the answer.
+/// Texts as they are, data and results of tools as JSON text; `None` where there is no output.
 pub fn output(task: &Task) -> Option<String> {
     let id = &task.output_id;
     let said = task.messages.iter().map(|message| (&message.id, &message.parts));

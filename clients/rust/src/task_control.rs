@@ -17,8 +17,8 @@ use crate::{Error, Feed, Submission, Transport};
 /// The control of the caller's tasks with an agent: [`Client::tasks`](crate::Client::tasks). Each method returns the
 /// task after the call.
 ///
-/// Calls are repeated as those of the client are. They fail with [`TASK_NOT_FOUND`](crate::reason::TASK_NOT_FOUND) if the
-/// caller has no such task. Agents of other systems have no task control:
+/// Calls are repeated as those of the client are. They fail with [`TASK_NOT_FOUND`](crate::reason::TASK_NOT_FOUND) if
+/// the caller has no such task. Agents of other systems have no task control:
 /// [`UNIMPLEMENTED`](crate::reason::UNIMPLEMENTED).
 #[derive(Clone)]
 pub struct TaskControl {
@@ -117,8 +117,8 @@ impl TaskControl {
         snapshot(self.connection.unary(request, method).await?.snapshot)
     }
 
-    /// Starts a draft. If other tasks block it, it starts when they have ended. A task that has been started is returned
-    /// unchanged.
+    /// Starts a draft. If other tasks block it, it starts when they have ended. A task that has been started is
+    /// returned unchanged.
     ///
     /// # Errors
     ///

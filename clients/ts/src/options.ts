@@ -29,8 +29,8 @@ export interface ClientOptions {
    */
   timeoutMs?: number;
   /**
-   * How long a call, stream or watch that was cut is tried again without getting any further, in milliseconds; 0 tries nothing
-   * again. Then it fails with the last error of the connection. Default: {@link DEFAULT_PATIENCE_MS}.
+   * How long an interrupted call, stream or watch is retried without progress, in milliseconds; 0 means no retries. After this time it
+   * fails with the last error of the connection. Default: {@link DEFAULT_PATIENCE_MS}.
    */
   patienceMs?: number;
   /** Connect interceptors around every attempt of every call, for instance for tracing. */
@@ -39,7 +39,7 @@ export interface ClientOptions {
 
 /** Options of one call. */
 export interface CallOptions {
-  /** Aborts the call, which then fails with the signal's reason, as `fetch` does. The run goes on: see `Client.cancel`. */
+  /** Aborts the call, which then fails with the signal's reason, as `fetch` does. The run continues: see `Client.cancel`. */
   signal?: AbortSignal;
   /** As in {@link ClientOptions}, for this call; bounds a stream as a whole, too. It then fails with `Code.DeadlineExceeded`. */
   timeoutMs?: number;

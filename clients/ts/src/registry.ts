@@ -88,8 +88,8 @@ export class Registry {
   }
 
   /**
-   * Yields the agents that match, as changes of kind `UP`, then every change, until it is left. It survives cuts and restarts of
-   * the registry: what changed meanwhile comes afterwards, agents that went away included.
+   * Yields the agents that match, as changes of kind `UP`, then every change, until it is left. It resumes after interruptions and
+   * restarts of the registry: what changed meanwhile comes afterwards, agents that went away included.
    */
   watch(filter: AgentFilter = {}, options?: CallOptions): Stream<AgentChange> {
     return this.#caller.stream((call) => this.#changes(filter, call), options);

@@ -239,8 +239,8 @@ export class Sessions {
   }
 
   /**
-   * Yields the events of a turn, also of one that has not started, until the turn has ended. It survives cuts: each event comes once, in
-   * order, without a gap. Fails with SESSION_NOT_FOUND or TURN_NOT_FOUND.
+   * Yields the events of a turn, also of one that has not started, until the turn has ended. It resumes after interruptions: each event
+   * comes once, in order, without a gap. Fails with SESSION_NOT_FOUND or TURN_NOT_FOUND.
    */
   stream(sessionId: string, turnId: string, options: TurnStreamOptions = {}): Stream<RunEvent> {
     return this.#caller.stream((call) => this.#events(sessionId, turnId, call, options.onDelta), options);
@@ -298,16 +298,16 @@ export class Sessions {
 
   /**
    * Yields everything that happens in a session after a position, in the order of positions: stored events, then live ones, until it is
-   * left. It survives cuts as {@link stream} does. Fails with SESSION_NOT_FOUND, or with SEQUENCE_OUT_OF_RANGE for a position that the
-   * session does not have.
+   * left. It resumes after interruptions as {@link stream} does. Fails with SESSION_NOT_FOUND, or with SEQUENCE_OUT_OF_RANGE for a
+   * position that the session does not have.
    */
   subscribe(sessionId: string, options: SessionSubscription = {}): Stream<SessionItem> {
     return this.#caller.stream((call) => this.#items(sessionId, options.after ?? 0n, call), options);
   }
 
   /**
-   * Yields what {@link subscribe} yields as events of the Agent Runtime contract. Sequences ascend, with gaps. It survives cuts as
-   * {@link stream} does. Fails as `subscribe`.
+   * Yields what {@link subscribe} yields as events of the Agent Runtime contract. Sequences ascend, with gaps. It resumes after
+   * interruptions as {@link stream} does. Fails as `subscribe`.
    */
   runtimeEvents(sessionId: string, options: RuntimeEventOptions = {}): Stream<RuntimeEvent> {
     return this.#caller.stream((call) => this.#runtimeEvents(sessionId, options, call), options);
