@@ -580,9 +580,14 @@ def _check_pause(fold: TaskFold, payload: TaskPauseRequested | TaskPaused | Task
                 f"the task is {name}, and only one that works or is about to can be paused", current=str(state)
             )
         if controls is not None and controls.is_external:
-            raise InvalidTransitionError("the task is worked on outside of the agent", current=str(state))
+            raise InvalidTransitionError(
+                "the task is worked on outside of the agent, and only work of the agent can be paused",
+                current=str(state),
+            )
         if fold.cancel_requested is not None:
-            raise InvalidTransitionError("the cancellation of the task was requested", current=str(state))
+            raise InvalidTransitionError(
+                "the cancellation of the task was requested, so it cannot be paused", current=str(state)
+            )
     elif not is_requested or (isinstance(payload, TaskPaused) and fold.is_paused):
         raise InvalidTransitionError("the pause has ended, or has begun before", current=str(state))
 

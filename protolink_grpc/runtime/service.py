@@ -577,7 +577,8 @@ class TaskService:
         delegated = await self._recovery.find_delegations(fold) if ends_here else []
         try:
             if run is not None or elsewhere or delegated:
-                await live.record([cancellation])
+                if fold.cancel_requested is None or fold.is_terminal:  # otherwise it is stopping already
+                    await live.record([cancellation])
             else:
                 await live.record([cancellation, canceled_status(fold.state, cancellation)])
         except InvalidTransitionError:

@@ -115,4 +115,7 @@ def check_within(check: Callable[[], None], field: str) -> None:
 
 
 def finished_error(fold: TaskFold) -> TaskFinishedError:
-    return TaskFinishedError(f"task {fold.task_id} is {fold.state}", task_id=fold.task_id, state=str(fold.state))
+    is_outside = fold.controls is not None and fold.controls.is_external
+    advice = "create another one" if is_outside else "retry it, or create another one"
+    text = f"task {fold.task_id} is {fold.state} and does not change any more; {advice}"
+    return TaskFinishedError(text, task_id=fold.task_id, state=str(fold.state))
