@@ -12,6 +12,7 @@ from protolink_grpc.agentruntime.state import (
     Mapped,
     Record,
     TaskRecords,
+    amount,
     category_of,
     ids_of_run,
     run_id_of,
@@ -191,7 +192,7 @@ def _map_patched(_: TaskRecords, event: RunEvent, patched: ev.TaskPatched) -> Ma
 
 
 def _map_progress(_: TaskRecords, event: RunEvent, progress: ev.TaskProgress) -> Mapped:
-    yield "task.progress", {"payload": {"percent": progress.progress, "summary": progress.message}}
+    yield "task.progress", {"payload": {"percent": amount(progress.progress), "summary": progress.message}}
 
 
 def _map_error(_: TaskRecords, event: RunEvent, error: ev.TaskErrorReported) -> Mapped:

@@ -1,17 +1,20 @@
 """The events of a session in the format of the Agent Runtime contract."""
 
 import gc
+import io
 import json
 from collections import deque
 from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
 from valid_logs import violations_of
 
+from protolink_grpc.agentruntime.validator.event_file import read_events
+from protolink_grpc.agentruntime.validator.task_statuses import status_after
 from protolink_grpc.agentruntime.view import AgentRuntimeView
 from protolink_grpc.models import (
     ApprovalDecision,
@@ -30,8 +33,10 @@ from protolink_grpc.models import session as ses
 from protolink_grpc.models.action import ContextManifest, OmittedItems
 from protolink_grpc.models.events import RunEvent
 from protolink_grpc.models.failure import Failure, FailureCategory
+from protolink_grpc.models.fold import TaskFold
 from protolink_grpc.models.session import SessionEvent, SessionItem, WhenBusy
 from protolink_grpc.models.task_control import LinkKind, TaskLink
+from protolink_grpc.models.task_status import status_of
 from protolink_grpc.models.tool import OfferedTools
 from protolink_grpc.reports import RunExport, SessionExport
 from protolink_grpc.runtime.facts import lost_status
@@ -524,6 +529,77 @@ def test_a_paused_task_stays_paused_while_another_branch_asks_and_retries_a_mode
     records = exported(stream(ses.SessionCreated(), *facts, ("t1", decided)))
     assert task_statuses(records)[-1] == ("task.paused", "paused")
     assert violations_of(records) == violations_of(resumed) == []
+
+
+class RunFacts:
+    """Facts of a run that a log can have, in any order."""
+
+    def __init__(self) -> None:
+        self.facts: list[Any] = [created("t1")[1], begun("t1")[1]]
+        self._asked: list[str] = []
+        self._pause = self._is_paused = self._is_canceling = False
+
+    def add(self, choice: int) -> None:
+        """Add one of the facts that can be the next one."""
+        kinds = ["ask", "call", "fail", "give_up"]
+        kinds += ["answer"] * bool(self._asked) + ["resume"] * self._pause
+        kinds += ["begin_pause"] * (self._pause and not self._is_paused)
+        kinds += [] if self._is_canceling else ["cancel", "recover", *["request_pause"] * (not self._pause)]
+        self.facts.append(getattr(self, f"_{kinds[choice % len(kinds)]}")())
+
+    def _ask(self) -> ev.ApprovalRequired:
+        self._asked.append(f"q{len(self.facts)}")
+        return ev.ApprovalRequired(ApprovalRequest(BOOK, ASK, request_id=self._asked[-1], created_at=NOON))
+
+    def _answer(self) -> ev.ApprovalDecided:
+        return ev.ApprovalDecided(ApprovalDecision(True, self._asked.pop(), decided_by="ada", decided_at=NOON))
+
+    def _call(self) -> ev.LlmCallStarted:
+        return ev.LlmCallStarted("c1", "p", "m")
+
+    def _fail(self, *, will_retry: bool = True) -> ev.LlmCallFailed:
+        failure = Failure("MODEL_RATE_LIMITED", "slow down", FailureCategory.LIMIT, True)
+        return ev.LlmCallFailed("c1", "p", "m", 1, 1, failure, will_retry)
+
+    def _give_up(self) -> ev.LlmCallFailed:
+        return self._fail(will_retry=False)
+
+    def _request_pause(self) -> ev.TaskPauseRequested:
+        self._pause = True
+        return ev.TaskPauseRequested("", "ada")
+
+    def _begin_pause(self) -> ev.TaskPaused:
+        self._is_paused = True
+        return ev.TaskPaused()
+
+    def _resume(self) -> ev.TaskResumed:
+        self._pause = self._is_paused = False
+        return ev.TaskResumed("", "ada")
+
+    def _cancel(self) -> ev.CancelRequested:
+        self._is_canceling = True
+        return ev.CancelRequested("enough", "ada")
+
+    def _recover(self) -> ev.TaskStatusChanged:
+        return ev.TaskStatusChanged(WORKING, WORKING, attempt=len(self.facts), cause="recovered")
+
+
+@settings(max_examples=200)
+@given(st.lists(st.integers(0, 200), max_size=15))
+def test_the_status_of_a_run_is_that_of_its_fold_whatever_happens_together(choices: list[int]) -> None:
+    run = RunFacts()
+    for choice in choices:
+        run.add(choice)
+    fold = TaskFold("t1")
+    for sequence, fact in enumerate(run.facts, 1):
+        fold.apply(fact, sequence, sequence, "run-t1")
+    records = exported(stream(ses.SessionCreated(), submit("one", "t1"), *(("t1", fact) for fact in run.facts)))
+    status, expected = "", str(status_of(fold)).replace("preparing", "running")
+    log = io.BytesIO(b"".join(json.dumps(each).encode() + b"\n" for each in records))
+    for event in read_events(log):
+        status = status_after(event, status)
+    phases = [each["payload"]["phase"] for each in records if each["type"] == "run.status"]
+    assert (status, phases[-1]) == (expected, expected)
 
 
 def test_an_answer_that_waits_for_a_slot_is_queued_in_the_events_and_not_in_the_snapshot() -> None:

@@ -935,3 +935,9 @@ def test_a_compaction_names_the_open_approvals_that_it_keeps() -> None:
     records = [json.loads(line) for line in RunExport("agentruntime").lines([*events, shortened])]
     (done,) = of_type(records, "context.compaction.completed")
     assert (done["payload"]["preservedActions"], done["payload"]["strategy"]) == (["q1"], "shortened_results")
+
+
+def test_progress_without_a_percentage_is_unknown() -> None:
+    records = exported(submitted(), begun(), ev.TaskProgress(None), ev.TaskProgress(0))
+    assert violations_of(records) == []
+    assert [each["payload"]["percent"] for each in of_type(records, "task.progress")] == ["unknown", 0]
