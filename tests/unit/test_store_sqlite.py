@@ -1,6 +1,7 @@
 """The store in a file: durability, group commits, other processes, and errors for unusable files."""
 
 import asyncio
+import logging
 import os
 import sqlite3
 import stat
@@ -19,6 +20,7 @@ from protolink_grpc.errors import (
     LeaseLostError,
     SequenceConflictError,
     StoreError,
+    StoreFullError,
     StoreReadOnlyError,
     StoreVersionError,
     TaskAlreadyRunningError,
@@ -574,6 +576,23 @@ async def test_a_file_that_becomes_read_only_refuses_appends_and_can_still_be_re
     await store.close()
     await store.open()
     await store.append(addition("task", after=1, request_id="request"))
+
+
+async def test_an_outage_of_the_file_is_logged_once_with_its_cause_and_its_end(
+    store: SQLiteStore, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "protolink_grpc.storage")
+    (pages,) = await store._engine.write(lambda db: db.execute("PRAGMA page_count").fetchone())
+    await store._engine.write(lambda db: db.execute(f"PRAGMA max_page_count = {pages}"))
+    for _ in range(3):
+        with pytest.raises(StoreFullError):
+            await store.append(addition("task", b"v" * 100_000))
+    await store._engine.write(lambda db: db.execute("PRAGMA max_page_count = 100000"))
+    await store.append(addition("task", b"v" * 100_000))
+    assert [(record.levelname, record.getMessage()) for record in caplog.records] == [
+        ("WARNING", f"{store.path} cannot be written, and writes fail until it can: database or disk is full"),
+        ("INFO", f"{store.path} can be written again"),
+    ]
 
 
 async def test_a_store_that_cannot_write_any_more_can_still_be_closed(

@@ -126,6 +126,8 @@ class Engine:
         self._readers: deque[sqlite3.Connection] = deque()
         self._must_truncate = False
         """The write-ahead log has deleted content."""
+        self._is_failing = False
+        """The latest transaction has failed because of the file."""
 
     @property
     def is_open(self) -> bool:
@@ -291,6 +293,9 @@ class Engine:
             db.execute("COMMIT")
             self.commits.count += 1
             self.commits.seconds += time.perf_counter() - begun
+            if self._is_failing:
+                self._is_failing = False
+                log.info("%s can be written again", self.path)
         except Exception as error:  # no error may end the thread that every write depends on
             _roll_back(db)
             self._rolled_back()
@@ -301,6 +306,9 @@ class Engine:
                 return
             for job in jobs:
                 job.outcome = self._reason(error)
+            if _is_about_the_file(error) and not self._is_failing:
+                self._is_failing = True
+                log.warning("%s cannot be written, and writes fail until it can: %s", self.path, error)
             return
         if self._must_truncate or any(job.erases for job in jobs):
             self._truncate_log(db)
