@@ -43,8 +43,8 @@ settings.register_profile("fast", deadline=None, max_examples=10)
 settings.register_profile("thorough", deadline=None, max_examples=1000)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "claims"))
 
-BUILDS = ("tests/polyglot/test_conformance.py", "tests/e2e/test_browser.py")
-"""These build clients in other languages, in the same folders: one process runs them all."""
+BUILDS = ("tests/polyglot/test_conformance.py", "tests/polyglot/test_browser.py")
+"""These share the builds of clients in other languages: one process runs them all."""
 
 FOLDERS = ("polyglot", "interop", "e2e", "faults", "fuzz", "conformance", "contract", "unit")
 """Those with the longest tests first: at the end of a run, no worker is left alone with a long one."""

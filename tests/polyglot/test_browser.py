@@ -6,7 +6,6 @@ Node.js to build the page, the tests are skipped and say so.
 
 import asyncio
 import base64
-import fcntl
 import json
 import re
 import shutil
@@ -15,7 +14,6 @@ import sys
 import threading
 from asyncio.subprocess import PIPE, STDOUT
 from collections.abc import AsyncIterator, Iterator
-from contextlib import contextmanager
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from itertools import count
@@ -23,6 +21,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from languages import LANGUAGES, Language
+from programs import Programs
 from websockets.asyncio.client import ClientConnection, connect
 
 from protolink_grpc import (
@@ -69,7 +69,12 @@ FLAGS = (
     "--window-size=900,700",
 )
 
-pytestmark = pytest.mark.timeout(2400)  # the build may have to wait for those of other languages
+TYPESCRIPT = next(each for each in LANGUAGES if each.name == "ts")
+
+pytestmark = [
+    pytest.mark.timeout(2400),  # the build may have to wait for those of other languages
+    pytest.mark.parametrize("language", [TYPESCRIPT], ids=["ts"], scope="session"),
+]
 
 
 @pytest.fixture(scope="session")
@@ -80,26 +85,16 @@ def chromium() -> str:
     return found
 
 
-@contextmanager
-def alone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Holds the lock of the tests of all languages: one of them builds this client, too, and runs what it has built."""
-    with Path(tmp_path_factory.getbasetemp().parent, "polyglot.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
-
-
 @pytest.fixture(scope="session")
-def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of what the TypeScript client is built to."""
-    for tool in ("node", "npm"):
-        if shutil.which(tool) is None:
-            pytest.skip(f"{tool} is not installed")
-    with alone(tmp_path_factory):
-        for command in ("install --omit-lockfile-registry-resolved --no-audit --no-fund", "run page"):
-            done = subprocess.run(
-                ["npm", *command.split()], cwd=CLIENT, capture_output=True, text=True, timeout=BUILD_S, check=False
-            )
-            assert done.returncode == 0, done.stdout + done.stderr
+def built(language: Language, programs: Programs) -> Path:
+    """The folder of what the TypeScript client is built to, with the page."""
+    why = language.missing()
+    if why:
+        pytest.skip(f"{language.title}: {why}")
+    programs.build(language)
+    command = ["npm", "run", "bundle-page"]
+    done = subprocess.run(command, cwd=CLIENT, capture_output=True, text=True, timeout=BUILD_S, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
     return CLIENT / "dist"
 
 
@@ -305,14 +300,11 @@ async def test_a_page_that_cors_origins_does_not_name_is_not_let_in(page: Page, 
 
 
 @pytest.mark.parametrize("protocol", ["--web", "--connect"])
-def test_every_conformance_case_passes_over_http_too(
-    built: Path, tmp_path_factory: pytest.TempPathFactory, protocol: str
-) -> None:
+def test_every_conformance_case_passes_over_http_too(built: Path, protocol: str) -> None:
     command = [sys.executable, "-m", "protolink_grpc.cli", "conformance", "run", "--"]
-    with alone(tmp_path_factory):
-        done = subprocess.run(
-            [*command, "node", str(built / "conformance.js"), protocol], capture_output=True, text=True, check=False
-        )
+    done = subprocess.run(
+        [*command, "node", str(built / "conformance.js"), protocol], capture_output=True, text=True, check=False
+    )
     said = done.stdout + done.stderr
     assert done.returncode == 0, said
     reports = {report.case: report.result for line in said.splitlines() if (report := parse_report(line))}
