@@ -8,6 +8,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 from copy import deepcopy
+from functools import cache
 from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
 
@@ -94,12 +95,17 @@ def canonical(value: Any, schema: Json) -> Any:
     return value
 
 
+@cache
+def validator(schema: bytes) -> jsonschema_rs.Draft202012Validator:
+    whole = {"allOf": [orjson.loads(schema)], "components": DESCRIPTION["components"]}
+    return jsonschema_rs.Draft202012Validator(whole, validate_formats=True)
+
+
 def problem(value: Any, schema: Json) -> str:
     """Why it is not valid; empty where it is."""
     if schema.get("maxLength") == 128 and len(str(value).encode()) > 128:
         return "JSON Schema counts characters, ids are counted in bytes"
-    whole = {"allOf": [schema], "components": DESCRIPTION["components"]}
-    wrong = jsonschema_rs.Draft202012Validator(whole, validate_formats=True).iter_errors(value)
+    wrong = validator(orjson.dumps(schema)).iter_errors(value)
     return next((f"{each.message} at {each.instance_path}" for each in wrong), "")
 
 
