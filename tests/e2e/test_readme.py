@@ -19,6 +19,7 @@ from typing import Any
 import pytest
 from ports import free_port
 from stub_plugins import plugin_path
+from warm_python import warm_executable
 
 import protolink_grpc
 from protolink_grpc import Agent, AgentCard, AgentClient, HttpOptions, Task
@@ -90,9 +91,23 @@ def clerk(tmp_path: Path) -> Clerk:
     return Clerk.in_directory(tmp_path)
 
 
-def shell(text: str, cwd: Path | None = None, timeout_s: float = 60) -> str:
-    """What the commands of a block print."""
-    path = f"{Path(sys.executable).parent}{os.pathsep}{plugin_path()}"
+def warm_plgrpc() -> Path:
+    """`plgrpc` that starts warm; where nothing can start warm, the installed one."""
+    command = Path(warm_executable()).with_name("plgrpc")
+    if not command.exists():
+        command.write_text(f"#!/bin/sh\nexec '{warm_executable()}' -m protolink_grpc.cli \"$@\"\n")
+        command.chmod(0o700)
+    return command
+
+
+def shell(text: str, cwd: Path | None = None, timeout_s: float = 60, *, installed: bool = False) -> str:
+    """What the commands of a block print.
+
+    Args:
+        installed: With the installed `plgrpc` itself.
+    """
+    folders = [str(Path(sys.executable).parent), plugin_path()]
+    path = os.pathsep.join(folders if installed else [str(warm_plgrpc().parent), *folders])
     done = subprocess.run(
         ["bash", "-c", f"set -e\n{text}"],
         cwd=cwd,
@@ -134,7 +149,7 @@ def test_the_python_caller_prints_the_sum_and_the_events(ports: Ports) -> None:
 def test_stubs_of_the_exported_proto_call_the_tool(ports: Ports, tmp_path: Path) -> None:
     (tmp_path / "calculator.py").write_text(snippet("calculator.py"))
     (block,) = (text for text in SHELL if "proto export" in text)
-    shell(block, tmp_path)
+    shell(block, tmp_path, installed=True)
     code = ports.own(snippet("CalculatorStub"))
     assert python(f"import sys; sys.path.insert(0, {str(tmp_path)!r})\n{code}") == "3\n"
 
@@ -148,7 +163,7 @@ def test_the_shell_callers_work(ports: Ports) -> None:
     blocks = [text for text in SHELL[1:] if "50051" in text]
     assert blocks
     for text in blocks:
-        said = shell(ports.own(text))
+        said = shell(ports.own(text), installed=True)
         assert "3" in said or "ok" in said
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 import httpx
 import pytest
 from otlp_receiver import Receiver, receiving, receiving_grpc
+from warm_python import warm_executable
 
 from protolink_grpc import Agent, AgentClient, InvalidArgumentError, Task
 from protolink_grpc.telemetry import LangfuseTelemetry, LangSmithTelemetry, OpenTelemetryTelemetry, PrometheusTelemetry
@@ -40,18 +41,29 @@ def grpc_receiver() -> Iterator[Receiver]:
         yield received
 
 
+SDK = (
+    "opentelemetry.exporter.otlp.proto.http.trace_exporter",
+    "opentelemetry.exporter.otlp.proto.http.metric_exporter",
+)
+"""What an agent that exports imports: once for all of them, because it takes longer than most tests."""
+
+
 @contextmanager
 def started(
-    receiver: Receiver, *arguments: str, protocol: str = "http/protobuf"
+    receiver: Receiver, *arguments: str, protocol: str = "http/protobuf", is_killed: bool = False
 ) -> Iterator[tuple["subprocess.Popen[str]", str]]:
-    """Run an agent in a process of its own. Yield the process and the agent's URL."""
+    """Run an agent in a process of its own. Yield the process and the agent's URL.
+
+    Args:
+        is_killed: The test kills the process itself, so it must be the agent's own.
+    """
     environment = os.environ | {
         "OTEL_EXPORTER_OTLP_ENDPOINT": receiver.url,
         "OTEL_EXPORTER_OTLP_PROTOCOL": protocol,
         "OTEL_BSP_SCHEDULE_DELAY": "20",
         "OTEL_METRIC_EXPORT_INTERVAL": "100",
     }
-    command = [sys.executable, str(PROGRAM), *arguments]
+    command = [sys.executable if is_killed else warm_executable(*SDK), str(PROGRAM), *arguments]
     with subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
     ) as process:
@@ -88,7 +100,7 @@ async def test_one_trace_crosses_two_agents_in_two_processes(receiver: Receiver)
 
 async def test_a_resumed_run_continues_its_trace(receiver: Receiver, tmp_path: Path) -> None:
     store = str(tmp_path / "tasks.db")
-    with started(receiver, "desk", "--store", store, "--hang") as (process, url):
+    with started(receiver, "desk", "--store", store, "--hang", is_killed=True) as (process, url):
         client = AgentClient(url=url, metadata=[TRACEPARENT])
         stream = client.send_task_streaming(None, Task.create_tool_call("book", {"table": 7}))
         await anext(stream)
