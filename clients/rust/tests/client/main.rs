@@ -3,6 +3,7 @@
 mod calls;
 mod restart;
 mod scripted;
+mod server;
 mod sessions;
 mod stubs;
 mod task_control;

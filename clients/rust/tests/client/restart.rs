@@ -9,9 +9,11 @@ use plgrpc_client::v1::*;
 use plgrpc_client::{Client, Code, Submission, reason};
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
-use tokio_stream::{Stream, StreamExt, iter, pending, wrappers::TcpListenerStream};
-use tonic::{Request, Response, Status, transport::Server};
+use tokio_stream::{Stream, StreamExt, iter, pending};
+use tonic::{Request, Response, Status};
 use tonic_types::{ErrorDetails, StatusExt};
+
+use crate::server::{self, AnyService};
 
 type Batches<B> = Pin<Box<dyn Stream<Item = Result<B, Status>> + Send>>;
 
@@ -102,12 +104,8 @@ fn bind() -> (std::net::TcpListener, SocketAddr) {
 fn serve(port: &std::net::TcpListener) -> Runtime {
     let process = Runtime::new().unwrap();
     let entered = process.enter();
-    let incoming = TcpListenerStream::new(TcpListener::from_std(port.try_clone().unwrap()).unwrap());
-    process.spawn(
-        Server::builder()
-            .add_service(AgentServiceServer::new(Agent))
-            .serve_with_incoming(incoming),
-    );
+    let socket = TcpListener::from_std(port.try_clone().unwrap()).unwrap();
+    process.spawn(server::run(socket, AnyService::new(AgentServiceServer::new(Agent))));
     drop(entered);
     process
 }

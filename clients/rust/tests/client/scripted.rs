@@ -9,11 +9,12 @@ use plgrpc_client::tonic::metadata::MetadataMap;
 use plgrpc_client::v1::agent_service_server::{AgentService, AgentServiceServer};
 use plgrpc_client::v1::control_service_server::{ControlService, ControlServiceServer};
 use plgrpc_client::v1::*;
-use tokio::net::TcpListener;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::time::timeout;
-use tokio_stream::{Stream, pending, wrappers::TcpListenerStream};
-use tonic::{Request, Response, Status, transport::Server};
+use tokio_stream::{Stream, pending};
+use tonic::{Request, Response, Status};
+
+use crate::server::{self, AnyService, Both};
 
 pub type Batches<B> = Pin<Box<dyn Stream<Item = Result<B, Status>> + Send>>;
 
@@ -64,12 +65,11 @@ pub async fn serve(script: Script) -> Place {
         script: Mutex::new(script),
         asked: sender,
     });
-    let socket = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let url = format!("grpc://{}", socket.local_addr().unwrap());
-    let server = Server::builder()
-        .add_service(AgentServiceServer::from_arc(agent.clone()))
-        .add_service(ControlServiceServer::from_arc(agent));
-    tokio::spawn(server.serve_with_incoming(TcpListenerStream::new(socket)));
+    let services = Both(
+        AgentServiceServer::from_arc(agent.clone()),
+        ControlServiceServer::from_arc(agent),
+    );
+    let url = server::start(AnyService::new(services)).await;
     Place { url, asked }
 }
 

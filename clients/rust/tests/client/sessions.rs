@@ -6,11 +6,11 @@ use std::sync::{Arc, Mutex};
 use plgrpc_client::v1::session_service_server::{SessionService, SessionServiceServer};
 use plgrpc_client::v1::*;
 use plgrpc_client::{Client, Code, NewTurn, SessionFact, Sessions, text_of};
-use tokio::net::TcpListener;
-use tokio_stream::{StreamExt, iter, wrappers::TcpListenerStream};
-use tonic::{Request, Response, Status, transport::Server};
+use tokio_stream::{StreamExt, iter};
+use tonic::{Request, Response, Status};
 
 use crate::scripted::Batches;
+use crate::server::{self, AnyService};
 
 /// An agent whose first answers get lost, and whose streams each send one response and are then cut.
 #[derive(Default)]
@@ -220,10 +220,7 @@ impl SessionService for Host {
 
 async fn serve(host: Host) -> (Arc<Host>, Sessions) {
     let host = Arc::new(host);
-    let socket = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let url = format!("grpc://{}", socket.local_addr().unwrap());
-    let server = Server::builder().add_service(SessionServiceServer::from_arc(host.clone()));
-    tokio::spawn(server.serve_with_incoming(TcpListenerStream::new(socket)));
+    let url = server::start(AnyService::new(SessionServiceServer::from_arc(host.clone()))).await;
     (host, Client::connect(url).unwrap().sessions())
 }
 

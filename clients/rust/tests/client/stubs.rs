@@ -10,13 +10,12 @@ use plgrpc_client::tonic::metadata::MetadataMap;
 use plgrpc_client::v1::agent_service_client::AgentServiceClient;
 use plgrpc_client::v1::{SendTaskRequest, StreamTaskRequest, StreamTaskResponse};
 use plgrpc_client::{Builder, Client, Code, Error, reason};
-use tokio::net::TcpListener;
 use tokio_stream::Stream;
-use tokio_stream::wrappers::TcpListenerStream;
-use tonic::{Request, Response, Status, transport::Server};
+use tonic::{Request, Response, Status};
 use tonic_types::{ErrorDetails, StatusExt};
 
 use crate::scripted::{Asked, Batches, Script, serve};
+use crate::server::{self, AnyService};
 use calculator::calculator_client::CalculatorClient;
 use calculator::calculator_server::{Calculator, CalculatorServer};
 use calculator::*;
@@ -93,11 +92,8 @@ impl Sums {
     }
 
     async fn serve(&self) -> Builder<Client> {
-        let socket = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let url = format!("grpc://{}", socket.local_addr().unwrap());
-        let server = Server::builder().add_service(CalculatorServer::new(self.clone()));
-        tokio::spawn(server.serve_with_incoming(TcpListenerStream::new(socket)));
-        Client::builder(url)
+        let service = AnyService::new(CalculatorServer::new(self.clone()));
+        Client::builder(server::start(service).await)
     }
 
     /// The values of a header, call by call.

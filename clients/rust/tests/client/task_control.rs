@@ -6,9 +6,9 @@ use plgrpc_client::v1::snapshot_service_server::{SnapshotService, SnapshotServic
 use plgrpc_client::v1::task_control_service_server::{TaskControlService, TaskControlServiceServer};
 use plgrpc_client::v1::*;
 use plgrpc_client::{Client, Draft, Submission};
-use tokio::net::TcpListener;
-use tokio_stream::wrappers::TcpListenerStream;
-use tonic::{Request, Response, Status, transport::Server};
+use tonic::{Request, Response, Status};
+
+use crate::server::{self, AnyService, Both};
 
 /// An agent whose methods return empty snapshots, and whose first answers get lost.
 #[derive(Default)]
@@ -81,12 +81,11 @@ async fn serve(lost: usize) -> (Arc<Host>, Client) {
         lost: Mutex::new(lost),
         ..Default::default()
     });
-    let socket = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let url = format!("grpc://{}", socket.local_addr().unwrap());
-    let server = Server::builder()
-        .add_service(TaskControlServiceServer::from_arc(host.clone()))
-        .add_service(SnapshotServiceServer::from_arc(host.clone()));
-    tokio::spawn(server.serve_with_incoming(TcpListenerStream::new(socket)));
+    let services = Both(
+        TaskControlServiceServer::from_arc(host.clone()),
+        SnapshotServiceServer::from_arc(host.clone()),
+    );
+    let url = server::start(AnyService::new(services)).await;
     (host, Client::connect(url).unwrap())
 }
 
