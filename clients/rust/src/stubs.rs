@@ -17,7 +17,7 @@ use tonic::{Code, Status};
 use tower::{Service, ServiceExt};
 use uuid::Uuid;
 
-use crate::connection::Connection;
+use crate::connection::{Connection, MAX_MESSAGE_BYTES};
 use crate::patience::Patience;
 
 const REQUEST_ID: &str = "x-request-id";
@@ -173,8 +173,8 @@ async fn before<T>(end: Option<Instant>, result: impl Future<Output = Result<T, 
     }
 }
 
-/// The messages of an answer, each once. After an interruption the call is made again, if no message was received, or if
-/// a task has the messages in its log: then the answer begins with those that were received.
+/// The messages of an answer, each once. After an interruption the call is made again, if no message was received, or
+/// if a task has the messages in its log: then the answer begins with those that were received.
 struct Responses {
     call: Call,
     /// Of the latest attempt.
@@ -191,6 +191,10 @@ impl Responses {
     /// The next message, or the trailers.
     async fn next(&mut self) -> Option<Result<Frame<Bytes>, Status>> {
         loop {
+            if let Some(length) = message_length(&self.unread).filter(|length| *length > MAX_MESSAGE_BYTES) {
+                let large = format!("a message has {length} bytes, at most {MAX_MESSAGE_BYTES} are accepted");
+                return Some(Err(Status::out_of_range(large)));
+            }
             if let Some(message) = take_message(&mut self.unread) {
                 if self.skip > 0 {
                     self.skip -= 1;
@@ -249,10 +253,14 @@ async fn read_frame(body: &mut Body) -> Result<Frame<Bytes>, Status> {
     }
 }
 
+/// The length of the first message, if its prefix is whole.
+fn message_length(unread: &[u8]) -> Option<usize> {
+    Some(unread.get(1..PREFIX_BYTES)?.get_u32() as usize)
+}
+
 /// Takes the first message, with its prefix, if it is whole.
 fn take_message(unread: &mut BytesMut) -> Option<Bytes> {
-    let length = unread.get(1..PREFIX_BYTES)?.get_u32() as usize;
-    let end = PREFIX_BYTES.checked_add(length)?;
+    let end = PREFIX_BYTES + message_length(unread)?;
     (unread.len() >= end).then(|| unread.split_to(end).freeze())
 }
 
@@ -425,5 +433,6 @@ mod tests {
         assert_eq!(take_message(&mut unread).as_deref(), Some(&bytes[..]));
         assert_eq!(take_message(&mut unread).as_deref(), Some(&[0; PREFIX_BYTES][..]));
         assert_eq!((take_message(&mut unread), unread.len()), (None, 3));
+        assert_eq!(message_length(&[0, 255, 255, 255, 255]), Some(u32::MAX as usize));
     }
 }
