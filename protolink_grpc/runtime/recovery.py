@@ -103,7 +103,7 @@ class OrphanRecovery:
 
     Args:
         lease: The lease of this process.
-        repair_links: Removes the links that a dead process has left half written.
+        repairs: Complete or remove what a dead process has begun and that is no run.
         delegations: The delegated tasks of tasks without a run; None if the agent delegates nothing.
         lease_ttl_s: How long it is valid without a renewal.
         max_resumes_without_progress: As in `Limits`.
@@ -119,7 +119,7 @@ class OrphanRecovery:
         admission: Admission,
         lease: Lease,
         *,
-        repair_links: Callable[[], Awaitable[None]],
+        repairs: Sequence[Callable[[], Awaitable[None]]] = (),
         delegations: Delegations | None = None,
         lease_ttl_s: float,
         max_resumes_without_progress: int,
@@ -132,7 +132,7 @@ class OrphanRecovery:
         self._lease_ttl_s = lease_ttl_s
         self._max_resumes = max(1, max_resumes_without_progress)
         self._resumes = resumes
-        self._repair_links = repair_links
+        self._repairs = repairs
         self._delegations = delegations
         self._ending: dict[str, asyncio.Task[None]] = {}
         self._suspect: Run | None = None
@@ -172,8 +172,12 @@ class OrphanRecovery:
         self._lease.extend(term)
 
     async def recover(self) -> None:
-        """Repair the links that dead workers have left, and end or resume their submitted and working tasks."""
-        await self._repair_links()
+        """End or resume the submitted and working tasks whose worker is dead, and repair what else dead workers have left."""
+        await self._recover_tasks()
+        for repair in self._repairs:
+            await repair()
+
+    async def _recover_tasks(self) -> None:
         orphans = await self._tasks.store.orphans(self._tasks.agent_name)
         active = {*self._tasks.active_task_ids, *self._ending} if orphans else set()
         working = Counter(head.worker for head in orphans if head.state is TaskState.WORKING)

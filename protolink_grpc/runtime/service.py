@@ -161,16 +161,6 @@ class TaskService:
         )
         self._admission = Admission(self._tasks, host)
         self.control = TaskControl(self._tasks, self._admission, TaskSnapshots(self._tasks))
-        self._recovery = OrphanRecovery(
-            self._tasks,
-            self._admission,
-            lease,
-            delegations=host.delegations,
-            repair_links=self.control.links.repair,
-            lease_ttl_s=bounds.lease_ttl_s,
-            max_resumes_without_progress=bounds.max_resumes_without_progress,
-            resumes=resumes,
-        )
         self._recovery_task: asyncio.Task[None] | None = None
         self._listener = ForeignListener(lambda: list(self._tasks.runs), self._notice_foreign_append)
         self._watchdog: LoopWatchdog | None = None
@@ -188,6 +178,16 @@ class TaskService:
         )
         self.webhooks = WebhookRows(agent_name, store)
         self.sessions = SessionService(self._tasks, self._admission, self._watching, self.cancel, self.watch)
+        self._recovery = OrphanRecovery(
+            self._tasks,
+            self._admission,
+            lease,
+            delegations=host.delegations,
+            repairs=(self.control.links.repair, self.sessions.continue_rollbacks),
+            lease_ttl_s=bounds.lease_ttl_s,
+            max_resumes_without_progress=bounds.max_resumes_without_progress,
+            resumes=resumes,
+        )
         self.approvals = ApprovalService(
             agent_name,
             store,

@@ -9,9 +9,12 @@ from typing import Any, Protocol
 from protolink_grpc.errors import (
     InvalidArgumentError,
     InvalidTransitionError,
+    ProtolinkError,
+    StoreError,
     TaskAlreadyRunningError,
     ThreadBusyError,
 )
+from protolink_grpc.logs import get_logger
 from protolink_grpc.models.events import TaskResumed
 from protolink_grpc.models.ids import new_session_id, new_uuid
 from protolink_grpc.models.json_value import to_json
@@ -47,6 +50,8 @@ from protolink_grpc.storage.quiet_positions import QuietPosition, QuietSearch
 from protolink_grpc.storage.records import Records
 from protolink_grpc.storage.session_log import RolledBack, SessionLog
 from protolink_grpc.storage.session_rows import SessionHead
+
+log = get_logger(__name__)
 
 
 class SessionState(Protocol):
@@ -306,11 +311,34 @@ class SessionService(SessionTurns):
             log = SessionLog(records, owner, session_id, micros)
             done = log.roll_back(turn_id, reason)
             log.close()
+            if done.open_turns:
+                worker = self._store.worker
+                records.put(
+                    rows.OPEN_ROLLBACKS,
+                    rows.OpenRollback(self._agent_name, principal, session_id, turn_id, reason, worker),
+                )
             return done
 
         done = await self._store.change(work)
-        await self._interrupt(done.open_turns, principal, reason or ROLLED_BACK)
+        if done.open_turns:
+            await self._interrupt(done.open_turns, principal, reason or ROLLED_BACK)
+            await self._close_rollback(principal, session_id, turn_id)
         return done.thread, done.count
+
+    async def _close_rollback(self, principal: str, session_id: str, turn_id: str) -> None:
+        key = (self._agent_name, principal, session_id, turn_id)
+        await self._store.change(lambda records: records.delete(rows.OPEN_ROLLBACKS, *key))
+
+    async def continue_rollbacks(self) -> None:
+        """Cancel the turns of rollbacks whose process died before it did so. Raises StoreError."""
+        for each in await self._store.claim(rows.OPEN_ROLLBACKS, self._agent_name):
+            try:
+                await self._roll_back(each.principal, each.session_id, each.turn_id, each.reason)
+            except StoreError:
+                raise
+            except ProtolinkError as error:  # for example: the session was deleted
+                log.warning("the rollback of turn %s cannot be continued: %s", each.turn_id, error)
+            await self._close_rollback(each.principal, each.session_id, each.turn_id)
 
     async def resume(
         self, principal: str, session_id: str, thread_id: str = DEFAULT_THREAD, *, reason: str = ""

@@ -103,6 +103,24 @@ class Rollback:
 
 
 @dataclass(frozen=True, slots=True)
+class OpenRollback:
+    """A rollback whose turns are not all canceled yet.
+
+    Args:
+        turn_id: The first turn that it took out.
+        worker: The worker that cancels them.
+    """
+
+    agent_name: str
+    principal: str
+    session_id: str
+    turn_id: str
+    reason: str
+    worker: str
+    done: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class MergedTurn:
     """Another name of a turn: the id of an input that was merged into it while it was in the queue."""
 
@@ -177,6 +195,12 @@ THREADS: Final = Kind(
     ThreadRow, name="session_threads", key=("session", "thread_id"), order=("create_micros", "thread_id")
 )
 ROLLBACKS: Final = Kind(Rollback, name="session_rollbacks", key=("session", "thread_id", "number"))
+OPEN_ROLLBACKS: Final = Kind(
+    OpenRollback,
+    name="session_open_rollbacks",
+    key=("agent_name", "principal", "session_id", "turn_id"),
+    claimed=True,
+)
 MERGED_TURNS: Final = Kind(
     MergedTurn, name="session_merged_turns", key=("session", "turn_id"), indexes=(("session", "into_turn"),)
 )
@@ -218,6 +242,7 @@ KINDS: Final[tuple[Kind[Any], ...]] = (
     OPEN_TURNS,
     ENDED_TURNS,
     ENTRIES,
+    OPEN_ROLLBACKS,
 )
 
 
