@@ -57,7 +57,7 @@ pub use submission::{Submission, output};
 pub use task_control::{Draft, TaskControl};
 pub use tonic::{self, Code, Status, transport};
 
-// The snippets of the README compile.
+// The snippets of the README compile: as one program, except those with `include!`, whose path needs `standalone_crate`.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;
