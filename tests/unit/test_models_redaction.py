@@ -39,9 +39,9 @@ redact, redact_text = DEFAULT_REDACTION_POLICY.redact, DEFAULT_REDACTION_POLICY.
         "webhook-secret",
     ],
 )
-@pytest.mark.parametrize("value", ["x", 1, 0.5, True, ["x"], {"user": "x"}])
-def test_the_value_of_a_sensitive_field_is_replaced_whatever_it_is(key, value):
-    assert redact([{key: value, "b": 1}]) == [{key: HIDDEN, "b": 1}]
+def test_the_value_of_a_sensitive_field_is_replaced_whatever_it_is(key):
+    values = ["x", 1, 0.5, True, ["x"], {"user": "x"}]
+    assert [each for each in values if redact([{key: each, "b": 1}]) != [{key: HIDDEN, "b": 1}]] == []
 
 
 @pytest.mark.parametrize(
