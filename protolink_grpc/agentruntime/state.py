@@ -1,6 +1,6 @@
 """What the conversion of a task to Agent Runtime events remembers from one event to the next.
 
-`tasks` converts the events of the task itself, `calls` those of its actions, approvals and model calls.
+`tasks` converts the events of the task itself, `calls` those of its actions and approvals, `model_calls` those of its model calls.
 """
 
 from collections import Counter
@@ -14,7 +14,7 @@ from protolink_grpc.models import events as ev
 from protolink_grpc.models.action import PolicyEffect
 from protolink_grpc.models.events import RunEvent
 from protolink_grpc.models.failure import RUN_LOST, Failure
-from protolink_grpc.models.lifecycle import TaskState
+from protolink_grpc.models.lifecycle import SETTLED, TaskState
 from protolink_grpc.models.references import References
 from protolink_grpc.models.session import DEFAULT_THREAD
 from protolink_grpc.models.task_control import TaskStatus
@@ -216,11 +216,13 @@ def category_of(failure: Failure | None, otherwise: str) -> str:
 def show_status(task: TaskRecords, event: RunEvent, cause: str) -> Mapped:
     """Show the status of the run, if it has changed. `task.cancel_requested` shows a cancellation.
 
+    A task that has ended or waits for input has no run: an answer to one of its approvals does not change its status.
+
     Args:
         cause: Why the run continues, in words for people.
     """
     status = task.status
-    if status is task.shown:
+    if status is task.shown or task.state in SETTLED:
         return
     task.shown = status
     payload = {"status": str(status), "nativeStatus": str(TaskState.WORKING)}

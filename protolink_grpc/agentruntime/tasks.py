@@ -22,10 +22,11 @@ from protolink_grpc.agentruntime.state import (
 )
 from protolink_grpc.models import events as ev
 from protolink_grpc.models.events import RunEvent
-from protolink_grpc.models.failure import RUN_LOST, Failure, FailureCategory
+from protolink_grpc.models.failure import Failure
 from protolink_grpc.models.lifecycle import SETTLED, TERMINAL, TaskState
 from protolink_grpc.models.session import DEFAULT_THREAD
 from protolink_grpc.models.task_control import LinkKind, TaskStatus
+from protolink_grpc.models.task_status import status_at_end
 
 
 def records_of(task: TaskRecords, event: RunEvent) -> Mapped:
@@ -104,11 +105,10 @@ def end_of(state: TaskState, failure: Failure | None) -> tuple[str, Record]:
         return status, {}
     if failure is None:
         return status, {"failureCategory": str(state), "retryable": False}
-    if state is TaskState.FAILED and failure.reason == RUN_LOST:
-        status = LOST
-    elif state is TaskState.FAILED and failure.category is FailureCategory.TIMEOUT:
-        status = _TIMED_OUT
-    return status, {"failureCategory": category_of(failure, str(state)), "retryable": failure.retryable}
+    return str(status_at_end(state, failure)), {
+        "failureCategory": category_of(failure, str(state)),
+        "retryable": failure.retryable,
+    }
 
 
 def _map_status(task: TaskRecords, event: RunEvent, changed: ev.TaskStatusChanged) -> Mapped:
@@ -248,7 +248,8 @@ def _map_paused(task: TaskRecords, event: RunEvent, paused: ev.TaskPaused) -> Ma
 def _map_resumed(task: TaskRecords, event: RunEvent, resumed: ev.TaskResumed) -> Mapped:
     task.is_paused = False
     payload = {"statusReason": resumed.reason, "requestedBy": resumed.requested_by}
-    if task.shown is not TaskStatus.PAUSED:  # the pause had not begun, or the task is to be canceled
+    # The pause had not begun, or the task is to be canceled or waits for input.
+    if task.shown is not TaskStatus.PAUSED or task.state in SETTLED:
         yield "task.updated", {"payload": payload | {"pauseRequested": False}}
         return
     task.shown = TaskStatus.RUNNING

@@ -2,22 +2,12 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from types import MappingProxyType
 from typing import Final, Self
 
 from protolink_grpc.agentruntime.state import TaskRecords
 from protolink_grpc.models.lifecycle import INTERRUPTED, TaskState
 from protolink_grpc.models.session import Turn, TurnEnded, TurnSubmitted
-from protolink_grpc.models.snapshot import ThreadStatus
-
-_RESULTS: Final = MappingProxyType(
-    {
-        TaskState.COMPLETED: ThreadStatus.COMPLETED,
-        TaskState.FAILED: ThreadStatus.FAILED,
-        TaskState.REJECTED: ThreadStatus.FAILED,
-        TaskState.CANCELED: ThreadStatus.CANCELLED,
-    }
-)
+from protolink_grpc.models.snapshot import THREAD_RESULTS, ThreadStatus
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +71,7 @@ class ThreadRecords:
     @classmethod
     def after(cls, last: Turn) -> Self:
         """Return a thread without open turns, after its last turn."""
-        status = _RESULTS.get(last.result or TaskState.UNKNOWN, ThreadStatus.IDLE)
+        status = THREAD_RESULTS.get(last.result or TaskState.UNKNOWN, ThreadStatus.IDLE)
         return cls(status=status, _last=_LastTurn(last.position, last.task_id, last.result))
 
     @property
@@ -156,4 +146,4 @@ class ThreadRecords:
             return ThreadStatus.BLOCKED
         if self.queue:
             return ThreadStatus.QUEUED
-        return _RESULTS.get(self._last.result or TaskState.UNKNOWN)
+        return THREAD_RESULTS.get(self._last.result or TaskState.UNKNOWN)

@@ -1,7 +1,8 @@
 """Snapshots: what a task, a thread or a session is at one position of its log. What is not known is a Gap."""
 
 from dataclasses import dataclass, field
-from typing import Any
+from types import MappingProxyType
+from typing import Any, Final
 
 from protolink_grpc.models.action import Approval, BudgetUsage, ContextManifest, OmittedItems, PolicyEffect
 from protolink_grpc.models.events import ContextCompacted, TaskProgress, Worker
@@ -145,6 +146,17 @@ class ThreadStatus(OpenEnum):
     COMPLETED = "completed"
     FAILED = "failed"
     CANCELLED = "cancelled"
+
+
+THREAD_RESULTS: Final = MappingProxyType(
+    {
+        TaskState.COMPLETED: ThreadStatus.COMPLETED,
+        TaskState.FAILED: ThreadStatus.FAILED,
+        TaskState.REJECTED: ThreadStatus.FAILED,
+        TaskState.CANCELED: ThreadStatus.CANCELLED,
+    }
+)
+"""The status of a thread without open turns, by the result of its last turn."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,6 +21,7 @@ from protolink_grpc.models.lifecycle import INTERRUPTED, TaskState
 from protolink_grpc.models.part import FileContent, Part
 from protolink_grpc.models.session import Turn, TurnState
 from protolink_grpc.models.snapshot import (
+    THREAD_RESULTS,
     ArtifactsSnapshot,
     ArtifactSummary,
     Availability,
@@ -105,14 +106,6 @@ _NO_CONTEXT_REFS: Final = _unavailable("context_refs", "context_warnings")
 _NO_SOURCES: Final = _unavailable("queued_turns.source")
 _CHANGING: Final = "the session kept changing while it was read: this is of a later position"
 
-_RESULTS: Final = {
-    TaskState.COMPLETED: ThreadStatus.COMPLETED,
-    TaskState.FAILED: ThreadStatus.FAILED,
-    TaskState.REJECTED: ThreadStatus.FAILED,
-    TaskState.CANCELED: ThreadStatus.CANCELLED,
-}
-
-
 Inventory = Callable[[str, frozenset[str]], Awaitable[ToolInventorySnapshot]]
 """Returns the tools and peers of the agent, with their effects for a principal with these scopes."""
 
@@ -170,7 +163,7 @@ def thread_status(thread: ThreadRows, facts: Mapping[str, TaskFacts]) -> tuple[T
     result, reason = thread.last.result, thread.last.reason
     if result in INTERRUPTED and (known := facts.get(thread.last.task_id)) is not None:
         result, reason = known.state, known.reason  # canceled while it waited: that is no turn of its own
-    return _RESULTS.get(result or TaskState.UNKNOWN), reason
+    return THREAD_RESULTS.get(result or TaskState.UNKNOWN), reason
 
 
 def block_reason(facts: TaskFacts | None) -> str:

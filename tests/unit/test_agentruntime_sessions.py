@@ -178,6 +178,7 @@ def test_the_queue_is_in_the_records_of_its_changes() -> None:
         (TaskState.REJECTED, None, "turn.failed", "failed", "rejected"),
         (TaskState.FAILED, Failure("X", "no", FailureCategory.MODEL), "turn.failed", "failed", "model"),
         (TaskState.FAILED, Failure("X", "no", FailureCategory.TIMEOUT), "turn.failed", "timed_out", "timeout"),
+        (TaskState.REJECTED, Failure("X", "no", FailureCategory.TIMEOUT), "turn.failed", "timed_out", "timeout"),
     ],
 )
 def test_the_end_of_a_turn_has_the_category_that_only_its_task_knows(
@@ -187,6 +188,17 @@ def test_the_end_of_a_turn_has_the_category_that_only_its_task_knows(
     facts = (submit("one", "t1"), created("t1"), begun("t1"), ended("t1", state, failure), end)
     *_, turn = exported(stream(*facts), whole=False)
     assert (turn["type"], turn["payload"]["status"], turn["payload"].get("failureCategory")) == (kind, status, category)
+
+
+@pytest.mark.parametrize("state", [TaskState.FAILED, TaskState.REJECTED])
+@pytest.mark.parametrize("category", FailureCategory)
+def test_the_status_of_an_ended_task_is_that_of_its_snapshot(state: TaskState, category: FailureCategory) -> None:
+    facts = [created("t1"), begun("t1"), ended("t1", state, Failure("X", "no", category))]
+    fold = TaskFold("t1")
+    for sequence, (_, fact) in enumerate(facts, 1):
+        fold.apply(fact, sequence, sequence, "run-t1")
+    *_, end = exported(stream(submit("one", "t1"), *facts), whole=False)
+    assert end["payload"]["status"] == str(status_of(fold))
 
 
 def test_a_task_that_asked_has_the_turn_of_its_answer() -> None:
@@ -537,14 +549,16 @@ class RunFacts:
     def __init__(self) -> None:
         self.facts: list[Any] = [created("t1")[1], begun("t1")[1]]
         self._asked: list[str] = []
-        self._pause = self._is_paused = self._is_canceling = False
+        self._pause = self._is_paused = self._is_canceling = self._is_waiting = False
 
     def add(self, choice: int) -> None:
         """Add one of the facts that can be the next one."""
-        kinds = ["ask", "call", "fail", "give_up"]
-        kinds += ["answer"] * bool(self._asked) + ["resume"] * self._pause
-        kinds += ["begin_pause"] * (self._pause and not self._is_paused)
-        kinds += [] if self._is_canceling else ["cancel", "recover", *["request_pause"] * (not self._pause)]
+        kinds = ["answer"] * bool(self._asked) + ["resume"] * self._pause
+        if self._is_waiting:
+            kinds += ["continue"]
+        else:
+            kinds += ["ask", "call", "fail", "give_up", *["begin_pause"] * (self._pause and not self._is_paused)]
+            kinds += [] if self._is_canceling else ["cancel", "recover", "wait", *["request_pause"] * (not self._pause)]
         self.facts.append(getattr(self, f"_{kinds[choice % len(kinds)]}")())
 
     def _ask(self) -> ev.ApprovalRequired:
@@ -583,6 +597,14 @@ class RunFacts:
     def _recover(self) -> ev.TaskStatusChanged:
         return ev.TaskStatusChanged(WORKING, WORKING, attempt=len(self.facts), cause="recovered")
 
+    def _wait(self) -> ev.TaskStatusChanged:
+        self._is_waiting = True
+        return ev.TaskStatusChanged(WORKING, TaskState.INPUT_REQUIRED)
+
+    def _continue(self) -> ev.TaskStatusChanged:
+        self._is_waiting = False
+        return ev.TaskStatusChanged(TaskState.INPUT_REQUIRED, WORKING, attempt=len(self.facts), cause="continued")
+
 
 @settings(max_examples=200)
 @given(st.lists(st.integers(0, 200), max_size=15))
@@ -600,6 +622,16 @@ def test_the_status_of_a_run_is_that_of_its_fold_whatever_happens_together(choic
         status = status_after(event, status)
     phases = [each["payload"]["phase"] for each in records if each["type"] == "run.status"]
     assert (status, phases[-1]) == (expected, expected)
+
+
+def test_a_task_that_waits_for_input_still_does_after_an_answer_to_an_approval_and_after_the_end_of_a_pause() -> None:
+    pause, answer = ev.TaskPauseRequested("", "ada"), ApprovalDecision(True, "q1", decided_by="ada", decided_at=NOON)
+    before: list[Any] = [ev.ApprovalRequired(ApprovalRequest(BOOK, ASK, request_id="q1", created_at=NOON))]
+    after: list[Any] = [ev.ApprovalDecided(answer)]
+    for begin, end in ((before, after), ([pause, ev.TaskPaused()], [ev.TaskResumed("", "ada")])):
+        facts = [created("t1"), begun("t1"), *(("t1", each) for each in begin), ended("t1", TaskState.INPUT_REQUIRED)]
+        records = exported(stream(submit("one", "t1"), *facts, *(("t1", each) for each in end)))
+        assert task_statuses(records)[-1] == ("task.waiting", "waiting_input")
 
 
 def test_an_answer_that_waits_for_a_slot_is_queued_in_the_events_and_not_in_the_snapshot() -> None:
