@@ -75,6 +75,9 @@ class AgentAccess:
         self._source_options = SourceOptions(self._options, tuple(trusted_origins), insecure_ok, binding or "")
         self._sources: dict[str, AgentSource] = {}
 
+    # Python's error about a wrong name of an argument has this name: callers know only the public class.
+    __init__.__qualname__ = "AgentClient.__init__"
+
     @property
     def timeout(self) -> float | None:
         """Seconds that a unary call may take. That of a transport object, if the client has one."""

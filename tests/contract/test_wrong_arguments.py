@@ -197,6 +197,12 @@ SENTENCES: list[tuple[Callable[[], Any], str]] = [
 ]
 
 
+def test_a_wrong_name_of_an_argument_is_an_error_that_names_the_class_and_the_argument() -> None:
+    wrong: dict[str, Any] = {"ulr": "grpc://127.0.0.1:1"}
+    with pytest.raises(TypeError, match=r"^AgentClient.__init__\(\) got an unexpected keyword argument 'ulr'"):
+        AgentClient(**wrong)
+
+
 TASK = "01a2"
 
 CALL_SENTENCES: list[tuple[Callable[[Any], Any], str]] = [
