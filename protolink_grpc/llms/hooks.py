@@ -192,7 +192,8 @@ class InferenceHooks:
             return request
         changed = request if changed is None else changed
         if not isinstance(changed, ModelRequest):
-            raise HookError(f"before_model returned a {type(changed).__name__}; it may return a ModelRequest or None")
+            kind = type(changed).__name__
+            raise HookError(f"before_model returned a value of type {kind}; it may return a ModelRequest or None")
         changed = replace(changed, messages=tuple(changed.messages), tools=tuple(changed.tools))
         names = [each.name for each in fields(changed) if getattr(changed, each.name) != getattr(request, each.name)]
         before, after = ([tool.name for tool in each.tools] for each in (request, changed))
@@ -303,4 +304,4 @@ def removed_messages(before: Sequence[LLMMessage], after: Sequence[LLMMessage]) 
 def _text_or_none(name: str, value: object) -> str | None:
     if value is None or isinstance(value, str):
         return value
-    raise HookError(f"{name} returned a {type(value).__name__}; it may return a text or None")
+    raise HookError(f"{name} returned a value of type {type(value).__name__}; it may return a text or None")

@@ -365,7 +365,7 @@ def fact_from(item: Any) -> Fact:
             return item
         case _:
             raise InvalidArgumentError(
-                f"a {type(item).__name__} cannot be recorded; emit a RunEvent, Message, Artifact, "
+                f"a value of type {type(item).__name__} cannot be recorded; emit a RunEvent, Message, Artifact, "
                 "a payload such as TaskProgress, or a dict",
                 field="event",
             )

@@ -435,7 +435,9 @@ class Tool:
             result = self.arguments.result.convert(result)
         except Exception as error:  # The tool's own types may have validators that raise other exceptions.
             raise ToolFailedError(
-                f"Tool '{self.name}' {verb} a {kind} that {error_text(error)}", tool=self.name, result_type=kind
+                f"Tool '{self.name}' {verb} a value of type {kind} that {error_text(error)}",
+                tool=self.name,
+                result_type=kind,
             ) from error
         if isinstance(result, Payload):
             return result
@@ -443,7 +445,7 @@ class Tool:
             return json_value.normalize(result)
         except Exception as error:  # A result may have its own `to_dict`, which may raise anything.
             raise ToolFailedError(
-                f"Tool '{self.name}' {verb} a {kind} that cannot become JSON: {error_text(error)}",
+                f"Tool '{self.name}' {verb} a value of type {kind} that cannot become JSON: {error_text(error)}",
                 tool=self.name,
                 result_type=kind,
             ) from error

@@ -265,7 +265,7 @@ async def test_a_tool_that_fails_in_the_middle_ends_the_stream_after_its_items(
 async def test_an_item_of_another_type_is_a_failure(stub: CounterStub) -> None:
     items, error, info = await failure(stub.start("Wrong"))
     assert (items, info.reason) == ([1], "TOOL_FAILED")
-    assert "yielded a str that is not of its declared type int" in str(error.details())
+    assert "yielded a value of type str that is not of its declared type int" in str(error.details())
 
 
 async def test_invalid_arguments_and_denied_calls_have_no_items() -> None:

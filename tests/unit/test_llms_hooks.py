@@ -123,7 +123,7 @@ async def test_messages_that_before_model_removes_are_omissions(runner: ToolRunn
 async def test_before_model_cannot_add_a_tool_or_return_something_else(runner: ToolRunner) -> None:
     for changed, problem in (
         (lambda call: replace(call.request, tools=[ToolSpec("rm")]), "before_model added the tool 'rm'"),
-        (lambda call: "be kind", "before_model returned a str"),
+        (lambda call: "be kind", "before_model returned a value of type str"),
     ):
         with pytest.raises(HookError, match=problem):
             await Hooked(runner, before_model=changed).run([final()])

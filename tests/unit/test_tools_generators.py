@@ -80,7 +80,7 @@ async def test_each_item_is_converted_and_checked_as_a_result_is(make: Callable[
     ]
     items, error = await taken(Tool.from_callable(make([1, "2", "many", 4], iterator_of(make, int))))
     assert items == [1, 2]
-    assert "yielded a str that is not of its declared type int" in str(error)
+    assert "yielded a value of type str that is not of its declared type int" in str(error)
 
 
 def iterator_of(make: Callable[..., Any], kind: Any) -> Any:

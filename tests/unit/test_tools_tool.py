@@ -216,7 +216,9 @@ async def test_a_result_without_a_json_form_is_a_tool_failure(result):
         return result
 
     kind = type(result).__name__
-    with pytest.raises(ToolFailedError, match=f"Tool 'fn' returned a {kind} that cannot become JSON") as caught:
+    with pytest.raises(
+        ToolFailedError, match=f"Tool 'fn' returned a value of type {kind} that cannot become JSON"
+    ) as caught:
         await Tool.from_callable(fn)()
     assert caught.value.metadata == {"tool": "fn", "result_type": kind}
 
@@ -441,10 +443,10 @@ async def test_a_result_is_converted_to_the_annotated_type(promised: Any, return
         (
             int,
             "three",
-            "Tool 'fn' returned a str that is not of its declared type int: Input should be a valid integer",
+            "Tool 'fn' returned a value of type str that is not of its declared type int: Input should be a valid integer",
         ),
-        (str, 3, "returned a int that is not of its declared type str"),
-        (str, None, "returned a NoneType that is not of its declared type str"),
+        (str, 3, "returned a value of type int that is not of its declared type str"),
+        (str, None, "returned a value of type NoneType that is not of its declared type str"),
         (list[int], [1, "x"], r"not of its declared type list\[int\]: \[1\]: Input should be a valid integer"),
         (Room, {"number": "x"}, "not of its declared type Room: number: Input should be a valid integer"),
         (Room, {}, "number: Field required"),
