@@ -512,7 +512,7 @@ def _usage_error(error: Exception) -> CommandError:
 
 
 def _is_json_requested(given: Sequence[str]) -> bool:
-    """Return whether `-o json` is in the arguments in any form, even if the arguments are invalid."""
+    """Return whether `--json` or a form of `-o json` is in the arguments, even if the arguments are invalid."""
     for index, each in enumerate(given):
         following = given[index + 1] if index + 1 < len(given) else ""
         if each in ("-ojson", "-o=json", "--output=json", "--json") or (

@@ -5,7 +5,7 @@ from typing import Any
 
 from protolink_grpc.cli import output
 from protolink_grpc.cli.connect import QUICK_S, agent_client, run, url_of
-from protolink_grpc.cli.describe import part_text, time_ago, time_left
+from protolink_grpc.cli.describe import action_cell, part_text, time_ago, time_left
 from protolink_grpc.cli.failure import CommandError, usage_error
 from protolink_grpc.cli.settings import Settings
 from protolink_grpc.client.agent_client import AgentClient
@@ -49,8 +49,7 @@ def _row(approval: Approval) -> tuple[str, ...]:
         str(approval.state),
         time_ago(request.created_at),
         _expiry(approval),
-        # The name comes first, because the last column may be shortened.
-        f"{request.action.name} ({request.action.kind})",
+        action_cell(request.action),
     )
 
 

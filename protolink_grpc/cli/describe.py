@@ -8,6 +8,7 @@ from typing import Any
 from protolink_grpc.cli.output import one_line, pretty
 from protolink_grpc.errors import InvalidArgumentError
 from protolink_grpc.models import events
+from protolink_grpc.models.action import RunAction
 from protolink_grpc.models.artifact import Artifact
 from protolink_grpc.models.clock import micros_from_iso
 from protolink_grpc.models.events import RunEvent
@@ -38,6 +39,11 @@ def short_id(text: str, limit: int) -> str:
 def session_cell(task_id: str, session_id: str) -> str:
     """Return the session of a task for a table; empty if the task has no session, because its id is then that of the task."""
     return "" if session_id == task_id else short_id(session_id, SESSION_CHARS)
+
+
+def action_cell(action: RunAction) -> str:
+    """Return an action for a table. The name comes first, because the last column of a table may be shortened."""
+    return f"{action.name} ({action.kind})"
 
 
 def clock(timestamp: str) -> str:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from protolink_grpc.cli import session_text
-from protolink_grpc.cli.describe import clock, time_ago
+from protolink_grpc.cli.describe import action_cell, clock, time_ago
 from protolink_grpc.cli.session_text import state_cell
 from protolink_grpc.cli.timeline import Table, amount
 from protolink_grpc.models.action import Approval
@@ -100,8 +100,7 @@ def _turns(turns: Sequence[Turn]) -> Table:
 
 def _approvals(approvals: Sequence[Approval]) -> Table:
     rows: list[Sequence[str]] = [
-        (each.approval_id, time_ago(each.request.created_at), f"{each.request.action.kind} {each.request.action.name}")
-        for each in approvals
+        (each.approval_id, time_ago(each.request.created_at), action_cell(each.request.action)) for each in approvals
     ]
     return "Pending approvals", ("APPROVAL", "REQUESTED", "ACTION"), rows
 
@@ -124,12 +123,12 @@ def queue_tables(found: QueueSnapshot) -> Iterator[Table]:
     waits: list[Sequence[str]] = [
         (
             each.thread_id,
-            "an answer" if each.waits_for_input else "the end",
             ", ".join(turn.turn_id for turn in each.turns),
+            "an answer" if each.waits_for_input else "its end",
         )
         for each in found.holds
     ]
-    yield "Reasons to wait", ("THREAD", "WAITS FOR", "OF TURN"), waits
+    yield "Reasons to wait", ("THREAD", "TURN", "WAITS FOR"), waits
 
 
 # -- Tools and tasks -------------------------------------------------------------------------------------------------------

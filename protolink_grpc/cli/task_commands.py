@@ -16,7 +16,7 @@ from protolink_grpc.cli.settings import Settings
 from protolink_grpc.client.port import TaskList
 from protolink_grpc.errors import InvalidArgumentError
 from protolink_grpc.models.clock import micros_from_iso
-from protolink_grpc.models.lifecycle import TERMINAL, TaskState, parse_state
+from protolink_grpc.models.lifecycle import TERMINAL, TaskState
 from protolink_grpc.models.snapshot import TaskSnapshotPage
 from protolink_grpc.models.task import Task
 from protolink_grpc.models.task_control import TaskStatus
@@ -67,17 +67,16 @@ def list_tasks(  # noqa: PLR0917 -- one per option
     for each in states:
         if each not in _STATES:
             raise _state_error(each, states)
-    try:
-        wanted = [parse_state(state) for state in states]
-        if since:
+    if since:
+        try:
             micros_from_iso(since, field="--since")
-    except InvalidArgumentError as error:
-        raise usage_error(str(error), "for instance --since 2026-01-31T12:00:00Z") from None
+        except InvalidArgumentError as error:
+            raise usage_error(str(error), "for instance --since 2026-01-31T12:00:00Z") from None
 
     async def work() -> TaskList:
         return await agent_client(settings, QUICK_S).list_tasks(
             agent_url=await url_of(settings, agent),
-            states=wanted,
+            states=[TaskState(state) for state in states],
             session_id=session,
             updated_after=since,
             page_size=limit,

@@ -95,7 +95,8 @@ def test_a_session_is_shown_with_the_status_of_its_threads(url: str, turns: dict
     assert done.fields["Unavailable"].startswith("sandbox, ")
     assert table(done, "Threads")[0][:5] == ["default", "blocked", "1", "1", "waits"]
     assert [row[0] for row in table(done, "Newest turns")] == [turns["pay"].turn_id, "train"]
-    ((approval, *_),) = table(done, "Pending approvals")
+    ((approval, *_, name, kind),) = table(done, "Pending approvals")
+    assert (name, kind) == ("pay", "(tool.call)")
     assert approval in snapshot("thread", url, "trip").fields["Reason"]
 
 
@@ -112,7 +113,7 @@ def test_a_queue_is_shown_with_its_inputs_and_its_reason_to_wait(url: str, turns
     done = snapshot("queue", url, "trip", "default")
     ((place, turn, *_, last),) = table(done, "Queue of thread default")
     assert (place, turn, last[-1]) == ("1", "train", "…")
-    assert table(done, "Reasons to wait") == [["default", "the", "end", turns["pay"].turn_id]]
+    assert table(done, "Reasons to wait") == [["default", turns["pay"].turn_id, "its", "end"]]
 
 
 def test_tools_are_shown_with_the_policy_and_their_owner(url: str) -> None:
