@@ -583,7 +583,7 @@ class Run(Emitter):
         elif self.is_abandoned and self._stays(fold):
             await self._record_rest([])
             self.is_left = True
-            return UnavailableError("the agent was stopped before the task was done; its next start goes on with it")
+            return UnavailableError("the agent was stopped before the task was done; its next start continues it")
         elif self.is_abandoned:
             endings = [lost_status(fold.state, "the agent was stopped before the task was done")]
         else:
