@@ -151,7 +151,7 @@ class EventLines:
         return agent, f"{tool} {ended.outcome}{f': {why}' if why else ''}{duration}"
 
     def _show_result(self, agent: str, tool: str, found: Any) -> str:
-        if isinstance(found, dict) and found.keys() == {"task_id", "state", "output"}:
+        if isinstance(found, dict) and found.keys() >= {"task_id", "state", "output"}:
             found = found["output"]
         return self.result(f"{agent}.{tool}", found)
 

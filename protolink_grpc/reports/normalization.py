@@ -254,7 +254,9 @@ _USAGE = (
     "currency",
 )
 
-_UUID = r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"
+_UUID = r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}(?:~[0-9a-f]{32})?"
+"""A UUID, which has a suffix for the owner if it is a session at another agent."""
+
 _LOOPBACK = r"(?:127\.0\.0\.1|localhost|\[::1\]):\d+"
 _GENERATED = re.compile(f"{_UUID}|{_LOOPBACK}")
 _DIGEST = re.compile(r"(?<![0-9a-f])(?:[0-9a-f]{64}|[0-9a-f]{32})(?![0-9a-f])")

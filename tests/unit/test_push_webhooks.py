@@ -503,8 +503,8 @@ async def test_what_nobody_accepts_in_time_is_left_out_with_a_warning_and_the_re
     assert scene.time.slept == [1, 2, 4, 8, 16, 32, 37]  # up to the hundredth second, not beyond
     warnings = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
     assert len(warnings) == 2
-    assert "https://receiver.test " in warnings[0]
-    assert "8 attempts" in warnings[0]
+    assert "https://receiver.test, " in warnings[0]
+    assert "attempts: 8" in warnings[0]
     assert "secret" not in caplog.text
 
 
