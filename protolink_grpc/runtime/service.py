@@ -591,9 +591,9 @@ class TaskService:
             run.cancel(cancellation.reason)
             await run.wait_ended(self.limits.cancel_wait_s)
         elif delegated:
-            await asyncio.wait(
-                [self._recovery.end_canceled(live, delegated, cancellation)], timeout=self.limits.cancel_wait_s
-            )
+            ending = self._recovery.end_canceled(live, delegated, cancellation)
+            await asyncio.wait([ending], timeout=self.limits.cancel_wait_s)
+            await live.refresh()  # another call may have begun it, with a fold of its own
         elif elsewhere:
             fold = await self._canceled_elsewhere(live)
         else:
