@@ -103,7 +103,8 @@ class OrphanRecovery:
 
     Args:
         lease: The lease of this process.
-        repairs: Complete or remove what a dead process has begun and that is no run.
+        repairs: Complete or undo other unfinished work of dead processes, such as links and rollbacks. They must return soon,
+            because the heartbeat waits for them.
         delegations: The delegated tasks of tasks without a run; None if the agent delegates nothing.
         lease_ttl_s: How long it is valid without a renewal.
         max_resumes_without_progress: As in `Limits`.

@@ -43,7 +43,7 @@ from protolink_grpc.models.session import (
 )
 from protolink_grpc.models.task_control import check_length
 from protolink_grpc.models.task_target import TaskTarget
-from protolink_grpc.models.watch import StopAt
+from protolink_grpc.models.watch import StopAt, WatchPosition
 from protolink_grpc.net.tracing import caller_trace
 from protolink_grpc.runtime.admission import Admission
 from protolink_grpc.runtime.log import Fact, LiveTask
@@ -56,6 +56,7 @@ from protolink_grpc.storage.session_log import BESIDE_OTHERS, MAX_MERGED, Openin
 from protolink_grpc.storage.session_rows import EndedTurn, owner_of
 from protolink_grpc.wire.events import find_settling
 from protolink_grpc.wire.tasks import encode_message
+from protolink_grpc.wire.watch import position_frame
 
 log = get_logger(__name__)
 
@@ -230,7 +231,7 @@ class SessionTurns:
         merged = (submission.opening or BESIDE_OTHERS).turn_id or new_uuid()
         async with self._merging:
             live, change = await self._queued_task(turn), QueuedChange(turn.turn_id, merged)
-            for _ in range(MAX_MERGED):  # more attempts are of no use: each conflict is mostly another merge
+            for _ in range(MAX_MERGED):  # nearly every conflict is another merge, and a turn takes no more of them
                 # The facts have the whole input, so they belong to the log that they were computed from.
                 expected = live.fold.sequence
                 with suppress(SequenceConflictError):
@@ -445,6 +446,8 @@ class SessionTurns:
                     last_sequence=str(end),
                 )
             if after == end:
+                if positions:
+                    yield [position_frame(WatchPosition(end, end, caught_up=True))]
                 return
         watch = self._watch_task(
             turn.task_id,

@@ -1,18 +1,20 @@
 """Sessions and their threads: creation, rollbacks, branches, deletion, and one stream of all events of a session and its tasks."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from protolink_grpc.errors import (
     InvalidArgumentError,
     InvalidTransitionError,
     ProtolinkError,
-    StoreError,
+    SessionNotFoundError,
     TaskAlreadyRunningError,
     ThreadBusyError,
+    TurnNotFoundError,
 )
 from protolink_grpc.logs import get_logger
 from protolink_grpc.models.events import TaskResumed
@@ -51,6 +53,7 @@ from protolink_grpc.storage.records import Records
 from protolink_grpc.storage.session_log import RolledBack, SessionLog
 from protolink_grpc.storage.session_rows import SessionHead
 
+T = TypeVar("T")
 log = get_logger(__name__)
 
 
@@ -88,7 +91,7 @@ class SessionService(SessionTurns):
         watch: Callable[..., AsyncGenerator[list[bytes], None]],
     ) -> None:
         super().__init__(tasks, admission, cancel, watch)
-        self._rollbacks: set[asyncio.Task[tuple[Thread, int]]] = set()
+        self._rollbacks: set[asyncio.Task[Any]] = set()
         self._watcher = SessionWatcher(tasks.store, watching, lambda: admission.is_open)
 
     # -- Sessions and threads --------------------------------------------------------------------------------------------
@@ -242,9 +245,8 @@ class SessionService(SessionTurns):
             await self.state.check_delete(session_id, principal)
         await self._end_tasks(principal, session_id)
         head, threads = await self._read(principal, session_id)
-        task_ids = await self._end_tasks(
-            principal, session_id
-        )  # those that came in the meantime, before the head was read
+        # Again, for tasks that were sent before the head was read.
+        task_ids = await self._end_tasks(principal, session_id)
         states = {} if self.state is None else await self.state.delete(session_id, principal)
         try:
             deleted = await self._tasks.delete(task_ids, principal, records=partial(_drop_unchanged, head))
@@ -294,12 +296,15 @@ class SessionService(SessionTurns):
         """
         check_length(reason, MAX_REASON_CHARS, "reason")
         # In a task of its own: a cancellation after the commit would leave turns that work outside of the conversation.
-        rolling = asyncio.get_running_loop().create_task(self._roll_back(principal, session_id, turn_id, reason))
+        return await asyncio.shield(self._spawn_rollback(self._roll_back(principal, session_id, turn_id, reason)))
+
+    def _spawn_rollback(self, work: Coroutine[Any, Any, T]) -> "asyncio.Task[T]":
+        rolling = asyncio.get_running_loop().create_task(work)
         self._rollbacks.add(rolling)
         rolling.add_done_callback(self._forget_rollback)
-        return await asyncio.shield(rolling)
+        return rolling
 
-    def _forget_rollback(self, rolling: "asyncio.Task[tuple[Thread, int]]") -> None:
+    def _forget_rollback(self, rolling: "asyncio.Task[Any]") -> None:
         self._rollbacks.discard(rolling)
         if not rolling.cancelled():
             rolling.exception()  # the caller may be gone, and asyncio logs an exception that was never retrieved
@@ -330,15 +335,23 @@ class SessionService(SessionTurns):
         await self._store.change(lambda records: records.delete(rows.OPEN_ROLLBACKS, *key))
 
     async def continue_rollbacks(self) -> None:
-        """Cancel the turns of rollbacks whose process died before it did so. Raises StoreError."""
+        """Begin to cancel the turns of rollbacks whose process died before it did so. Raises StoreError.
+
+        This does not wait for the ends of the turns: the caller has to renew the lease of this process meanwhile.
+        """
         for each in await self._store.claim(rows.OPEN_ROLLBACKS, self._agent_name):
-            try:
-                await self._roll_back(each.principal, each.session_id, each.turn_id, each.reason)
-            except StoreError:
-                raise
-            except ProtolinkError as error:  # for example: the session was deleted
-                log.warning("the rollback of turn %s cannot be continued: %s", each.turn_id, error)
-            await self._close_rollback(each.principal, each.session_id, each.turn_id)
+            self._spawn_rollback(self._continue_rollback(each))
+
+    async def _continue_rollback(self, opened: rows.OpenRollback) -> None:
+        try:
+            with suppress(SessionNotFoundError, TurnNotFoundError):
+                await self._roll_back(opened.principal, opened.session_id, opened.turn_id, opened.reason)
+            await self._close_rollback(opened.principal, opened.session_id, opened.turn_id)
+        except ProtolinkError as error:
+            # The row stays, so the next process continues it. A repetition of the call does the same.
+            log.warning(
+                "the rollback of turn %s is incomplete, and the next process continues it: %s", opened.turn_id, error
+            )
 
     async def resume(
         self, principal: str, session_id: str, thread_id: str = DEFAULT_THREAD, *, reason: str = ""

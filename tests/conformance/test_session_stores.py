@@ -5,6 +5,7 @@ import threading
 from collections import defaultdict
 from collections.abc import AsyncIterator, Callable
 from contextlib import aclosing
+from dataclasses import replace
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
@@ -46,6 +47,7 @@ from protolink_grpc.models.session import (
     WhenBusy,
 )
 from protolink_grpc.models.task_target import TaskTarget
+from protolink_grpc.models.watch import WatchPosition
 from protolink_grpc.net.tracing import receive_trace
 from protolink_grpc.runtime.limits import Limits
 from protolink_grpc.runtime.log import AppendedFacts
@@ -58,9 +60,17 @@ from protolink_grpc.storage.port import HELD, Append, RequestRecord, TaskStore
 from protolink_grpc.storage.records import Records
 from protolink_grpc.storage.session_log import Opening, SessionLog
 from protolink_grpc.storage.session_queries import Branch, find_branch
-from protolink_grpc.storage.session_rows import THREADS, SessionHead, ThreadRow, owner_of
+from protolink_grpc.storage.session_rows import (
+    OPEN_ROLLBACKS,
+    THREADS,
+    OpenRollback,
+    SessionHead,
+    ThreadRow,
+    owner_of,
+)
 from protolink_grpc.wire.events import sequence_of
 from protolink_grpc.wire.sessions import items_from_pb
+from protolink_grpc.wire.watch import position_frame
 
 Stores = Callable[[], TaskStore]
 
@@ -282,6 +292,15 @@ async def test_the_stream_of_a_turn_has_none_of_the_other_turns_of_its_task(desk
             await read(end + 1)
         with pytest.raises(InvalidArgumentError):
             await read(-1)
+
+
+async def test_a_stream_that_is_resumed_at_the_end_of_its_turn_has_caught_up(desk: Desk) -> None:
+    turn = await desk.submit("go")
+    await desk.end(turn)
+    last = (await desk.service.head(turn.task_id, "ann")).sequence
+    stream = desk.sessions.stream("ann", "s", turn.turn_id, after=last, positions=True)
+    batches = [frames async for frames in stream]
+    assert batches == [[position_frame(WatchPosition(last, last, caught_up=True))]]
 
 
 async def test_a_session_of_another_principal_is_another_session(desk: Desk) -> None:
@@ -801,6 +820,44 @@ async def test_a_rollback_whose_caller_is_canceled_after_the_commit_cancels_its_
     assert caller.cancelled()
     ended = await desk.sessions.turn("ann", "s", "hold")
     assert (ended.result, ended.reason, ended.rolled_back) == (TaskState.CANCELED, "no", True)
+
+
+async def test_the_rollback_of_a_dead_process_is_continued_without_a_wait_for_the_ends_of_its_turns(
+    tmp_path: Path,
+) -> None:
+    begins, stops = asyncio.Event(), asyncio.Event()
+
+    async def handle(task: Task, run: Run) -> Task:
+        begins.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await stops.wait()
+        return task
+
+    store = SQLiteStore(tmp_path / "tasks.db")
+    service = TaskService("desk", store, handle, limits=Limits(cancel_wait_s=1000))
+    await service.start()
+
+    async def opened() -> list[OpenRollback]:
+        return await store.view(lambda records: records.select(OPEN_ROLLBACKS, {"agent_name": "desk"}))
+
+    async with asyncio.timeout(20):
+        turn = await service.sessions.submit(Submission.of(Task.create("go")), "ann", "s")
+        await begins.wait()
+        rolling = asyncio.create_task(service.sessions.roll_back("ann", "s", turn.turn_id))
+        while not (found := await opened()):
+            await asyncio.sleep(0)
+        await store.change(lambda records: records.put(OPEN_ROLLBACKS, replace(found[0], worker="dead")))
+        await service.sessions.continue_rollbacks()
+        assert [each.worker for each in await opened()] == [store.worker]
+        assert (await service.sessions.turn("ann", "s", turn.turn_id)).state is TurnState.ACTIVE
+        stops.set()
+        await rolling
+        while await opened():
+            await asyncio.sleep(0)
+    assert (await service.sessions.turn("ann", "s", turn.turn_id)).result is TaskState.CANCELED
+    await service.stop()
 
 
 async def test_the_id_of_a_merged_input_promotes_and_interrupts_its_turn(desk: Desk) -> None:
