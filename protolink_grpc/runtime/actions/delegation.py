@@ -327,7 +327,7 @@ def _record_answer(answer: Task, sent: Task) -> dict[str, Any]:
     result = {"task_id": answer.id, "state": str(answer.state), "output": copy_value(answer.get_output())}
     if answer.failure is not None:
         result["failure"] = answer.failure.to_value()
-    return result | {"task": added} if len(to_json(added)) <= MAX_ANSWER_BYTES else result
+    return result | {"task": added} if len(to_json(added).encode()) <= MAX_ANSWER_BYTES else result
 
 
 def _recorded_answer(result: Any, sent: Task) -> tuple[Task, tuple[int, int]]:
