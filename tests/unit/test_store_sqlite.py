@@ -748,8 +748,34 @@ async def test_a_deletion_also_removes_what_was_replaced_before_it(path: Path, s
     for url in (b"the word " * 5_000, b"short"):
         hook = PushRow("agent", "ada", "other", "hook", url, 0, 1_000)
         await store.change(lambda records, hook=hook: put_webhook(records, hook))
-        await store._engine.write(lambda _: None, erases=True)
+        await store.append(addition("deleted", state=TaskState.COMPLETED))
+        await store.delete(["deleted"])
     assert b"the word" not in on_disk(path)
+
+
+async def test_content_that_a_dead_process_has_deleted_leaves_the_write_ahead_log_after_the_next_start(
+    path: Path, store: SQLiteStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(engine, "ERASE_WAIT_MS", 0)
+    await store.append(addition("task", b"the word", state=TaskState.COMPLETED))
+    with closing(sqlite3.connect(path, isolation_level=None)) as reader:
+        reader.execute("BEGIN")
+        reader.execute("SELECT * FROM tasks").fetchall()
+        await store.delete(["task"])
+    assert b"the word" in on_disk(path)
+    async with opened(path) as started:
+        await started.append(addition("another"))
+        assert b"the word" not in on_disk(path)
+
+
+async def test_only_a_deletion_that_deletes_something_truncates_the_write_ahead_log(store: SQLiteStore) -> None:
+    await store.append(addition("task", state=TaskState.COMPLETED))
+    statements: list[str] = []
+    await store._engine.write(lambda db: db.set_trace_callback(statements.append))
+    assert (await store.delete(["unknown"])).tasks == 0
+    assert not [each for each in statements if "wal_checkpoint" in each]
+    assert (await store.delete(["task", "unknown"])).tasks == 1
+    assert len([each for each in statements if "wal_checkpoint" in each]) == 1
 
 
 async def test_a_deletion_that_is_refused_does_not_fail_the_others_in_its_group(store: SQLiteStore) -> None:

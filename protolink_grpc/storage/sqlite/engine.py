@@ -31,7 +31,7 @@ GROUP = 512
 """Maximum number of writes per commit, which limits how long the first of a group waits."""
 
 ERASE_WAIT_MS = 1000
-"""How long a deletion waits for readers of an older state, before deleted content stays in the write-ahead log for now."""
+"""How long a deletion waits for readers of the write-ahead log, before deleted content stays in it until a later commit."""
 
 READERS = 2
 """Number of reader threads: more than one, so that a long list does not delay a stream."""
@@ -59,6 +59,7 @@ class Job:
     may_cancel: bool = False
     erases: bool = False
     outcome: Any = None
+    has_erased: bool = False
 
     def run(self, db: sqlite3.Connection) -> None:
         if self.work is None or (self.may_cancel and self.future.cancelled()):
@@ -66,6 +67,7 @@ class Job:
         changes = db.total_changes
         try:
             self.outcome = self.work(db)
+            self.has_erased = self.erases and db.total_changes != changes
         except ProtolinkError as error:
             if db.total_changes != changes:
                 raise  # partly done: the group is rolled back, and the other writes are repeated
@@ -125,7 +127,7 @@ class Engine:
         self._pool: ThreadPoolExecutor | None = None
         self._readers: deque[sqlite3.Connection] = deque()
         self._must_truncate = False
-        """The write-ahead log has deleted content."""
+        """The write-ahead log may have deleted content."""
         self._is_failing = False
         """The latest transaction has failed because of the file."""
 
@@ -245,6 +247,7 @@ class Engine:
 
     def _write_forever(self, jobs: "queue.SimpleQueue[Job | None]", db: sqlite3.Connection) -> None:
         self._rolled_back()
+        self._must_truncate = self._pragmas.secure_delete  # an earlier process may have died after its deletion
         while (job := jobs.get()) is not None:
             group = [job]
             ended = False
@@ -310,13 +313,13 @@ class Engine:
                 self._is_failing = True
                 log.warning("%s cannot be written, and writes fail until it can: %s", self.path, error)
             return
-        if self._must_truncate or any(job.erases for job in jobs):
+        if self._must_truncate or any(job.has_erased for job in jobs):
             self._truncate_log(db)
 
     def _truncate_log(self, db: sqlite3.Connection) -> None:
         """Merge the write-ahead log into the file and truncate it.
 
-        While another process reads an older state, that is not possible. Then the next commit tries it again, without a wait.
+        While a reader uses the log, that is not possible. Then the next commit tries it again, without a wait.
         """
         wait_ms = 0 if self._must_truncate else ERASE_WAIT_MS
         try:

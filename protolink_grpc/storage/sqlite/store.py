@@ -147,7 +147,8 @@ class SQLiteStore:
         if self._poller is None and self.listeners:
             # Queued before the append, so that all later appends of other processes are detected.
             self._start_polling()
-        changed, hot = set[tuple[str, Any]](), self._hot
+        changed: set[tuple[str, Any]] = set()
+        hot = self._hot
         return await self._engine.write(
             lambda db: tables.insert(db, append, changed, hot), partial(self._show, append, changed)
         )
@@ -164,7 +165,8 @@ class SQLiteStore:
             append.committed()
 
     async def delete(self, task_ids: Sequence[str], *, records: Callable[[Records], None] | None = None) -> Deleted:
-        changed, hot = set[tuple[str, Any]](), self._hot
+        changed: set[tuple[str, Any]] = set()
+        hot = self._hot
         return await self._engine.write(
             lambda db: tables.delete(db, task_ids, records, changed, hot),
             partial(self._forget, task_ids, changed),
@@ -289,7 +291,8 @@ class SQLiteStore:
         return await self._engine.read(lambda db: query(SQLiteRecords(db)), snapshot=True)
 
     async def change(self, work: Callable[[Records], T]) -> T:
-        changed, hot = set[tuple[str, Any]](), self._hot
+        changed: set[tuple[str, Any]] = set()
+        hot = self._hot
 
         def transact(db: sqlite3.Connection) -> T:
             records, puts = SQLiteRecords(db, hot), hot.puts
