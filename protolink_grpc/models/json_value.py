@@ -58,9 +58,8 @@ def to_json(value: object) -> str:
 
 def json_error_text(error: json.JSONDecodeError) -> str:
     """Return the message of an error with its column: `Unterminated string at column 288`."""
-    what = (
-        error.msg.removesuffix(" at").removesuffix(" starting").rstrip(": ")
-    )  # words that expect a position to follow
+    # Some messages end with words that expect a position.
+    what = error.msg.removesuffix(" at").removesuffix(" starting").rstrip(": ")
     return f"{what} at column {error.colno}"
 
 

@@ -57,9 +57,10 @@ def status_of(fold: TaskFold, *, is_blocked: bool = False, is_archived: bool = F
     if fold.is_terminal:
         return S.ARCHIVED if is_archived else status_at_end(state, fold.failure)
     is_canceling = fold.cancel_requested is not None
+    if state is TaskState.SUBMITTED and not is_canceling:
+        return _waiting_status(fold, is_blocked=is_blocked)
     if state is not TaskState.WORKING and not is_canceling:
-        is_waiting = state is TaskState.SUBMITTED
-        return _waiting_status(fold, is_blocked=is_blocked) if is_waiting else _BY_STATE.get(state, S.UNKNOWN)
+        return _BY_STATE.get(state, S.UNKNOWN)
     status = status_of_run(
         is_canceling=is_canceling,
         is_paused=fold.is_paused,

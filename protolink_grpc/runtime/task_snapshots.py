@@ -53,8 +53,10 @@ class TaskSnapshots:
 
     async def of(self, fold: TaskFold) -> TaskSnapshot:
         """Return the snapshot of a task. The fold may grow meanwhile."""
-        links = [link.target for link in fold.links if link.kind in TASK_LINKS]
-        heads = await self._store.heads({*links, fold.task_id})
+        wanted = {link.target for link in fold.links if link.kind in TASK_LINKS}
+        if fold.state is TaskState.SUBMITTED:
+            wanted.add(fold.task_id)
+        heads = await self._store.heads(wanted)
         around = await self._store.view(lambda records: _look_around(records, fold, heads))
         linked = tuple(LinkedTask(link, _state_of(heads.get(link.target), fold)) for link in fold.links)
         snapshot = _snapshot(fold, around)
