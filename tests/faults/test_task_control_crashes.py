@@ -100,3 +100,4 @@ async def test_a_link_whose_process_died_between_its_two_sides_is_removed(
     assert [link for link in first.links if link.kind is LinkKind.BLOCKS] == []
     assert await store.view(lambda records: records.select(OPEN_LINKS, {"agent_name": "desk"})) == []
     await service.stop()
+    await store.close()
