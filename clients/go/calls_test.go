@@ -137,7 +137,7 @@ func (c calls) streamAndResume(ctx context.Context, input *pb.TaskInput) error {
 		response, err = stream.Recv()
 		show(response.GetEvents())
 	}
-	if !errors.Is(err, io.EOF) { // cut: the same log goes on after the last event that was seen
+	if !errors.Is(err, io.EOF) { // interrupted: the same log continues after the last event that was seen
 		again, err := agent.SubscribeTask(ctx, &pb.SubscribeTaskRequest{
 			TaskId: input.GetTaskId(), AfterSequence: seen, StopAt: pb.StopAt_STOP_AT_INTERRUPTED,
 		})
