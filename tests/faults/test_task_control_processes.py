@@ -100,12 +100,14 @@ async def test_a_draft_is_started_once_by_two_processes(desks: tuple[Desk, Desk]
 
 async def test_of_two_processes_that_retry_a_task_at_once_one_does(desks: tuple[Desk, Desk]) -> None:
     here, there = desks
-    task_id = await here.draft("again")
+    task_id = await here.draft("hold")  # the first retry works until both requests have an answer
     await here.service.cancel(task_id, "ann")
     outcomes = await asyncio.gather(*(each.control.retry(task_id, "ann") for each in desks), return_exceptions=True)
     assert sum(isinstance(each, InvalidTransitionError) for each in outcomes) == 1
+    for each in desks:
+        each.open.set()
     assert await here.end(task_id) is TaskState.COMPLETED
-    assert here.began + there.began == ["again"]
+    assert here.began + there.began == ["hold"]
 
 
 async def test_two_processes_do_not_close_a_cycle(desks: tuple[Desk, Desk]) -> None:
