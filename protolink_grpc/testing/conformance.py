@@ -414,7 +414,7 @@ async def deadline_in_outage(world: World) -> None:
     async with expect_refusal(DeadlineExceededError) as late:
         await hasty.send_task(None, task)
     after_s = time.monotonic() - began
-    expect(f"whether it took 1 s: {after_s:.2f}", 0.95 <= after_s < 1.9, True)
+    expect(f"whether it took 1 to 5 s: {after_s:.2f}", 0.95 <= after_s < 5, True)
     expect("metadata task_id", late[0].metadata.get("task_id"), task.id)
     await world.agent.cancel_task(None, task.id)
 

@@ -682,7 +682,7 @@ def deadline_in_outage(world: World) -> None:
     with refused_with(StatusCode.DEADLINE_EXCEEDED, ""):
         Client(world.hostile_url, timeout_s=1.0).send(task)
     after_s = time.monotonic() - began
-    expect(f"whether it took 1 s: {after_s:.2f}", 0.95 <= after_s < 1.9, True)
+    expect(f"whether it took 1 to 5 s: {after_s:.2f}", 0.95 <= after_s < 5, True)
     stop(world, task.task_id, "seen")
 
 

@@ -850,7 +850,7 @@ const CASES: Record<string, (stage: Stage) => Promise<void>> = {
       const began = performance.now();
       const error = await refused(client.send(waiting, { timeoutMs: 1_000 }), Code.DeadlineExceeded);
       const tookMs = performance.now() - began;
-      assert.ok(tookMs >= 950 && tookMs < 1_900, `it took ${tookMs} ms`);
+      assert.ok(tookMs >= 950 && tookMs < 5_000, `it took ${tookMs} ms`);
       assert.equal(error.reason, "DEADLINE_EXCEEDED");
       await stage.agent.cancel(error.taskId, "seen");
     });

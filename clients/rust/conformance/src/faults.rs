@@ -151,7 +151,8 @@ pub async fn deadline_in_outage(world: &World) -> Outcome {
     let hasty = hostile(world)?.with_timeout(Duration::from_secs(1));
     let failed = hasty.send(format!("down {word}")).await;
     let error = refused(failed, Code::DeadlineExceeded, reason::DEADLINE_EXCEEDED)?;
-    expect("whether it took 1 s", began.elapsed().as_millis() / 950, 1)?;
+    let took_ms = began.elapsed().as_millis();
+    expect("whether it took 1 to 5 s", (950..5000).contains(&took_ms), true)?;
     world
         .agent
         .cancel(error.task_id().ok_or("the error names no task")?, "seen")

@@ -164,7 +164,8 @@ final class HostileCases {
       expect("the code", error.code(), Status.Code.DEADLINE_EXCEEDED);
       expect("the reason", error.reason(), Reason.DEADLINE_EXCEEDED);
       long tookMillis = TimeUnit.NANOSECONDS.toMillis(System.nanoTime() - began);
-      expect("whether it took 1 s: " + tookMillis, tookMillis >= 950 && tookMillis < 1_900, true);
+      boolean isInTime = tookMillis >= 950 && tookMillis < 5_000;
+      expect("whether it took 1 to 5 s: " + tookMillis, isInTime, true);
       agent.cancel(error.taskId(), "seen");
     }
   }
