@@ -1,6 +1,7 @@
 //! Calls of a generated client over [`Client::channel`], and how they survive cuts.
 
 use std::collections::{HashMap, VecDeque};
+use std::convert::Infallible;
 use std::ops::RangeInclusive;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
@@ -11,8 +12,10 @@ use plgrpc_client::v1::agent_service_client::AgentServiceClient;
 use plgrpc_client::v1::{SendTaskRequest, StreamTaskRequest, StreamTaskResponse};
 use plgrpc_client::{Builder, Client, Code, Error, reason};
 use tokio_stream::Stream;
+use tonic::body::Body;
 use tonic::{Request, Response, Status};
 use tonic_types::{ErrorDetails, StatusExt};
+use tower::service_fn;
 
 use crate::scripted::{Asked, Batches, Script, serve};
 use crate::server::{self, AnyService};
@@ -270,6 +273,22 @@ async fn a_stream_gives_up_when_the_patience_has_run_out() {
     assert_eq!(totals, [1, 2, 3]);
     assert_eq!(failure.unwrap().message(), "cut");
     assert!(sums.sent("x-request-id").len() < 10);
+}
+
+#[tokio::test]
+async fn a_response_with_more_than_64_mib_is_refused_before_it_is_read() {
+    let large = service_fn(|_: http::Request<Body>| async {
+        let prefix = "\0\x7f\x7f\x7f\x7f"; // of a message with about 2 GiB, which does not follow
+        let mut response = http::Response::new(Body::new(prefix.to_owned()));
+        let headers = response.headers_mut();
+        headers.insert("content-type", "application/grpc".parse().unwrap());
+        Ok::<_, Infallible>(response)
+    });
+    let url = server::start(AnyService::new(large)).await;
+    let client = Client::builder(url).patience(Duration::ZERO).connect().unwrap();
+    let mut calculator = CalculatorClient::new(client.channel());
+    let refused = calculator.add(AddRequest::default()).await.unwrap_err();
+    assert_eq!(refused.code(), Code::OutOfRange, "{refused:?}");
 }
 
 #[tokio::test]
