@@ -12,8 +12,8 @@ import java.util.Set;
 import java.util.function.Consumer;
 
 /**
- * Shows what model calls are producing. After a cut the agent sends what there is of the calls under
- * way again; what was shown of it is left out.
+ * Shows the texts that model calls are producing. A stream that is opened again sends each of them
+ * from its beginning; the pieces that were shown are left out.
  */
 final class Deltas {
 
@@ -73,5 +73,6 @@ final class Deltas {
   /** The call has ended, or begins anew: its text is another one. */
   void forget(String callId) {
     shown.remove(callId);
+    sent.removeIf(text -> text.getKey().equals(callId));
   }
 }
