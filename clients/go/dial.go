@@ -21,7 +21,7 @@ const (
 	// DefaultTimeout bounds calls with one answer whose context has no deadline.
 	DefaultTimeout = 5 * time.Minute
 
-	// DefaultPatience is how long a call, or a stream that gets no further, is tried again.
+	// DefaultPatience is how long interrupted calls and streams are retried without progress.
 	DefaultPatience = time.Minute
 
 	// maxMessageBytes bounds a message in both directions. A whole task may be larger than the 4 MiB that gRPC receives by default.

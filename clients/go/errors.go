@@ -126,8 +126,8 @@ func FromError(err error) *Error {
 	return e
 }
 
-// Retryable reports whether the same request, with the same request id, may succeed later: the connection failed, which the client has
-// tried again already, or the agent says when to come again.
+// Retryable reports whether the same request, with the same request id, may succeed later: the call was interrupted, and the client's
+// retries did not succeed, or the agent is full and requests a delay.
 func (e *Error) Retryable() bool {
 	return e.isCut() || e.Code == codes.ResourceExhausted && e.RetryDelay > 0
 }

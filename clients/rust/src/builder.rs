@@ -137,8 +137,8 @@ impl<C> Builder<C> {
         self
     }
 
-    /// How long a call, or a stream, is tried again after the connection failed; zero tries nothing again. By default
-    /// 60 seconds. The time runs from the first failure after the last progress: an event, or a second during which the
+    /// How long an interrupted call or stream is retried without progress; zero means no retries. Default: 60 seconds.
+    /// The time starts with the first interruption after the last progress: an event, or a second during which the
     /// stream stayed open.
     pub fn patience(mut self, patience: Duration) -> Self {
         self.patience = patience;

@@ -116,12 +116,12 @@ impl Client {
     /// Starts or continues a task and waits until it ends or waits for input. Returns the task with what this turn
     /// has added.
     ///
-    /// A task that failed is returned and is no error: look at its state. A call that did not get through is repeated
-    /// under the same request id.
+    /// A task that failed is returned and is no error: look at its state. An interrupted call is retried with the same
+    /// request id.
     ///
     /// # Errors
     ///
-    /// What the agent answers; `DeadlineExceeded` when the timeout is over first, and the task goes on.
+    /// The errors of the agent; `DeadlineExceeded` if the timeout passes first: the task continues.
     pub async fn send(&self, submission: impl Into<Submission>) -> Result<Task, Error> {
         self.deliver(submission.into(), WaitFor::Settled).await
     }
@@ -315,7 +315,7 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// What the agent answers; `DeadlineExceeded` when the timeout is over first, and the call goes on as that task.
+    /// The errors of the agent; `DeadlineExceeded` if the timeout passes first: the task of the call continues.
     pub async fn call_tool(&self, mut request: CallToolRequest) -> Result<CallToolResponse, Error> {
         for id in [&mut request.task_id, &mut request.request_id] {
             if id.is_empty() {
@@ -327,7 +327,7 @@ impl Client {
         answer.map_err(|error| error.about(&about))
     }
 
-    /// Approvals that the caller may answer or has asked for, oldest first, page after page; by default the pending
+    /// Approvals that the caller may answer or has requested, oldest first, page after page; by default the pending
     /// ones.
     pub fn approvals(&self, request: ListApprovalsRequest) -> Feed<Approval> {
         let client = self.clone();
@@ -349,19 +349,19 @@ impl Client {
         })
     }
 
-    /// The pending approvals, and then each approval when it is asked for or answered: of one task, or of all where
-    /// `task_id` is empty. It does not end by itself.
+    /// Yields the pending approvals, and then each approval when it is requested or answered: of one task, or of all
+    /// tasks if `task_id` is empty. It does not end by itself.
     ///
-    /// After a cut it shows what was asked for and answered meanwhile, each approval as it is then, and nothing twice.
-    /// An agent that has lost its memory meanwhile shows what waits there.
+    /// After an interruption it yields the approvals that were requested or answered meanwhile, each once and in its
+    /// current state. If the agent no longer knows the position, it yields the pending approvals.
     pub fn watch_approvals(&self, task_id: impl Into<String>) -> Feed<Approval> {
         let source = Approvals::new(self.control(), task_id.into());
         Feed::of(source, self.connection.patience)
     }
 
     /// Answers an approval as it was shown: what runs is what the caller has seen. The reason is one sentence for the
-    /// log. If it has an answer already, nothing changes, and the response says so. After a cut the answer is repeated
-    /// under one request id, so it is never taken for the answer of another approver.
+    /// log. If it has an answer already, nothing changes, and the response says so. After an interruption the answer is
+    /// repeated with the same request id, so it is never taken for the answer of another approver.
     ///
     /// # Errors
     ///
@@ -375,8 +375,8 @@ impl Client {
         self.decide(approval, approved, reason.into(), None).await
     }
 
-    /// Approves an approval with other arguments than those that were asked for: a JSON object as text, all of it. It
-    /// is for approvals whose `edit` is `ApprovalEdit::Arguments`.
+    /// Approves an approval with other arguments than the requested ones: the whole JSON object, as text. It is for
+    /// approvals whose `edit` is `ApprovalEdit::Arguments`.
     ///
     /// # Errors
     ///

@@ -92,8 +92,8 @@ impl Error {
         self.0.retry_after
     }
 
-    /// Whether the same request, with the same request id, may succeed later: the connection failed, which the client
-    /// has tried again already, or the agent says when to come again.
+    /// Whether the same request, with the same request id, may succeed later: the call was interrupted, and the
+    /// client's retries did not succeed, or the agent is full and requests a delay.
     pub fn is_retryable(&self) -> bool {
         is_cut(self) || self.code() == Code::ResourceExhausted && self.retry_after().is_some()
     }

@@ -22,8 +22,9 @@ use crate::{Error, References};
 pub enum Update {
     /// A fact of its log.
     Event(RunEvent),
-    /// A piece of what a model is producing. No piece comes twice, also after an interruption. If a model call is tried
-    /// again, its text starts again with `offset_bytes` 0. Pieces may be missing; the finished text is in an event.
+    /// A piece of the text that a model is producing. No piece comes twice, even after an interruption. If a model
+    /// call is retried, its text starts again with `offset_bytes` 0. Pieces may be missing; the finished text is in an
+    /// event.
     Delta(Delta),
 }
 

@@ -109,10 +109,10 @@ impl RegistryClient {
         })
     }
 
-    /// The agents that are there and match, as [`AgentChangeKind::Up`], then changes as they come. It does not end by
+    /// Yields the registered agents that match, as [`AgentChangeKind::Up`], and then changes. It does not end by
     /// itself.
     ///
-    /// It goes on through cuts and restarts of the registry; an agent that went away meanwhile is shown as
+    /// It resumes after interruptions and restarts of the registry; an agent that left meanwhile is reported as
     /// [`AgentChangeKind::Down`].
     pub fn watch(&self, filter: AgentFilter) -> Feed<AgentChange> {
         let source = Agents {

@@ -203,8 +203,8 @@ impl Sessions {
     }
 
     /// Submits an input to a thread, and returns its turn as soon as it is in the agent's log. If the last task of the
-    /// thread waits for input, the turn continues it. The session is created if necessary. After a cut the call is
-    /// repeated with the same turn id, so that an input is never two turns.
+    /// thread waits for input, the turn continues it. The session is created if necessary. After an interruption the
+    /// call is repeated with the same turn id, so that an input is never two turns.
     ///
     /// # Errors
     ///
@@ -340,8 +340,8 @@ impl Sessions {
     }
 
     /// Yields everything that happens in a session after a position (0: from the beginning), in the order of positions:
-    /// first what is stored, then what comes. It does not end by itself, and survives cuts as [`stream`](Self::stream)
-    /// does.
+    /// first the stored events, then new ones. It does not end by itself, and resumes after interruptions as
+    /// [`stream`](Self::stream) does.
     pub fn subscribe(&self, session_id: impl Into<String>, after: i64) -> Feed<SessionItem> {
         let source = Items {
             service: self.service(),

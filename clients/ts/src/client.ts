@@ -76,8 +76,8 @@ export interface SendOptions extends SubmitOptions {
 /** Options of {@link Client.stream}. */
 export interface StreamOptions extends SubmitOptions {
   /**
-   * Is given the text that models are producing, piece by piece. No piece comes twice, also after an interruption. If a model call is
-   * tried again, its text starts again with `offsetBytes` 0. Pieces may be missing; the finished text is in an event.
+   * Receives the text that models are producing, piece by piece. No piece comes twice, even after an interruption. If a model call is
+   * retried, its text starts again with `offsetBytes` 0. Pieces may be missing; the finished text is in an event.
    */
   onDelta?: (delta: Delta) => void;
 }
@@ -151,8 +151,8 @@ export interface ApprovalAnswer {
 /**
  * One agent. Made by `connect` of `@protolink-grpc/client/node` or `/web`.
  *
- * Every method fails with a `ProtolinkError`, or with the reason of the caller's own signal. Calls that were cut are repeated until
- * the patience runs out; with a request id that is never a second run.
+ * Every method fails with a `ProtolinkError`, or with the reason of the caller's own signal. Interrupted calls are retried for
+ * `patienceMs`, with the same request id, so that a retry is never a second run.
  */
 export class Client {
   /**
@@ -328,16 +328,16 @@ export class Client {
   }
 
   /**
-   * Yields the pending approvals, then every approval that is asked for or answered, until it is left. After a cut it shows those that
-   * were asked for or answered meanwhile, each as it is then, and nothing twice.
+   * Yields the pending approvals, then every approval that is requested or answered, until it is left. After an interruption it yields
+   * those that were requested or answered meanwhile, each once and in its current state.
    */
   watchApprovals(filter: Pick<ApprovalFilter, "taskId"> = {}, options: CallOptions = {}): Stream<Approval> {
     return this.#caller.stream((call) => this.#watchedApprovals(filter, call), options);
   }
 
   /**
-   * Answers an approval. If it has an answer already, nothing changes and the response says so (`alreadyDecided`). After a cut
-   * the answer is repeated under one request id, so it is never taken for the answer of another approver.
+   * Answers an approval. If it has an answer already, nothing changes and the response says so (`alreadyDecided`). After an
+   * interruption the answer is repeated with the same request id, so it is never taken for the answer of another approver.
    *
    * @param approval - As {@link approvals} or {@link watchApprovals} shows it: the answer holds for what it shows.
    */

@@ -68,7 +68,7 @@ export class ProtolinkError extends Error {
   /**
    * Whether the same request, with the same request id, may succeed a little later: the agent is unavailable, the connection failed
    * (UNAVAILABLE, INTERNAL, UNKNOWN or CANCELED without `google.rpc.ErrorInfo`, which is in every answer of an agent), or the agent is
-   * full and says when to come again (RESOURCE_EXHAUSTED with `retryAfterMs`). Only the last of these is not tried again by itself.
+   * full and requests a delay (RESOURCE_EXHAUSTED with `retryAfterMs`). The client retries all of these except the last one.
    */
   readonly isRetryable: boolean;
   /** The task that the call was about, also one that this client has just named; empty where there is none. */

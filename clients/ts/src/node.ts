@@ -27,7 +27,7 @@ export interface NodeOptions extends ClientOptions {
    * the server's certificate must have (`servername`), as in `tls.connect`.
    */
   tls?: Pick<SecureClientSessionOptions, "ca" | "cert" | "key" | "passphrase" | "servername">;
-  /** How long opening a connection may take, TLS included, in milliseconds. Then the attempt was cut. Default: 20 s. */
+  /** Timeout of an attempt to connect, TLS included, in milliseconds. It counts as an interruption. Default: 20 s. */
   connectTimeoutMs?: number;
 }
 

@@ -224,7 +224,7 @@ export class Sessions {
 
   /**
    * Submits an input to a thread, and returns its turn as soon as it is in the agent's log. If the last task of the thread waits for
-   * input, the turn continues it. The session is created if necessary. A call that was cut is repeated with the same turn id, so that
+   * input, the turn continues it. The session is created if necessary. An interrupted call is retried with the same turn id, so that
    * an input is never two turns.
    *
    * Fails with THREAD_BUSY if the policy is `WhenBusy.REJECT` and the thread has an active turn, and with THREAD_NOT_FOUND for a thread

@@ -127,11 +127,11 @@ public final class ClientBuilder<C> {
   }
 
   /**
-   * How long a call that was cut is tried again, and a stream that was cut is taken up again,
-   * without progress. Default: 60 seconds; zero tries nothing again.
+   * How long interrupted calls and streams are retried without progress. Default: 60 seconds; zero
+   * means no retries.
    *
-   * <p>It counts from the first cut after the last progress, which is an answer, an event, or a
-   * stream that stayed open for a second. Pauses grow from 0.1 to 5 seconds.
+   * <p>The time starts with the first interruption after the last progress, which is a response, an
+   * event, or a stream that was open for a second. The backoff grows from 0.1 to 5 seconds.
    */
   public ClientBuilder<C> patience(Duration patience) {
     if (patience.isNegative()) {

@@ -229,8 +229,9 @@ public final class ProtolinkClient implements AutoCloseable {
 
   /**
    * {@link #stream(StreamTaskRequest)} that also shows the text that models produce, piece by
-   * piece, while they do. No piece is shown twice; a model call that is tried again begins at
-   * offset 0 again. After a cut pieces may be missing, but the events have the text whole.
+   * piece, while they do. No piece is shown twice, even after an interruption; the text of a model
+   * call that is retried begins at offset 0 again. Pieces may be missing; the finished text is in
+   * an event.
    *
    * @param onDelta called by the thread that reads the events, between them; what it throws ends
    *     the stream
@@ -449,9 +450,9 @@ public final class ProtolinkClient implements AutoCloseable {
   }
 
   /**
-   * Shows approvals as they are asked for and answered, beginning with those that wait. It does not
-   * end by itself. After a cut it shows those that were asked for or answered meanwhile, each as it
-   * is then.
+   * Returns the pending approvals, then each approval when it is requested or answered. It does not
+   * end by itself. After an interruption it returns those that were requested or answered
+   * meanwhile, each in its current state.
    *
    * @param taskId only those of this task; empty means any
    */
@@ -463,8 +464,8 @@ public final class ProtolinkClient implements AutoCloseable {
 
   /**
    * Answers an approval. The answer is about what the approval shows: if something else is asked by
-   * now, nothing is approved. After a cut it is repeated under one request id, so it is never taken
-   * for the answer of somebody else.
+   * now, nothing is approved. After an interruption it is repeated with the same request id, so it
+   * is never taken for the answer of another approver.
    *
    * @param reason why, one sentence; may be empty
    * @return the approval afterwards, and whether it had an answer before
@@ -547,7 +548,7 @@ public final class ProtolinkClient implements AutoCloseable {
     return connection.stubChannel();
   }
 
-  /** Ends the calls and streams under way, and the connection. Runs go on. */
+  /** Ends the calls and streams under way, and the connection. Runs continue. */
   @Override
   public void close() {
     connection.transport().close();

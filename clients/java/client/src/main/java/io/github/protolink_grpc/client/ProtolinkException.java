@@ -168,8 +168,9 @@ public final class ProtolinkException extends RuntimeException {
   }
 
   /**
-   * Whether the same request, with the same request id, may succeed later: the connection was cut,
-   * which the client has tried again already, or the agent says when to come again.
+   * Whether the same request, with the same request id, may succeed later: the call was
+   * interrupted, and the client's retries did not succeed, or the agent is full and requests a
+   * delay.
    */
   public boolean isRetryable() {
     return Patience.isCut(this)

@@ -13,11 +13,11 @@ import java.util.concurrent.CancellationException;
  * The items of a stream. After an interruption, the stream continues after the last item.
  *
  * <p>{@link #hasNext} and {@link #next} wait for the next item. They throw {@link
- * ProtolinkException} when the server refuses, when the deadline passes, or when a cut lasts longer
- * than {@link ClientBuilder#patience}. They throw {@link CancellationException} when the caller
- * ends the stream before its end: by {@link #close} from any thread, by interrupting the thread
- * that reads, by closing the client, or by canceling the {@link io.grpc.Context} that it was begun
- * in.
+ * ProtolinkException} when the server refuses, when the deadline passes, or when an interruption
+ * lasts longer than {@link ClientBuilder#patience}. They throw {@link CancellationException} when
+ * the caller ends the stream before its end: by {@link #close} from any thread, by interrupting the
+ * thread that reads, by closing the client, or by canceling the {@link io.grpc.Context} that it was
+ * begun in.
  *
  * <p>For one reading thread. Reading to the end closes the stream. Close it if you stop earlier:
  * {@code try (EventStream events = client.stream("...")) { ... }}. If a stream is neither read to its
@@ -122,8 +122,8 @@ public abstract class ResumingStream<T> implements Iterator<T>, Iterable<T>, Aut
   }
 
   /**
-   * Ends the call. What the server does goes on: to end a task, cancel it. Closing twice, or after
-   * the last item, changes nothing.
+   * Ends the call, and not the task: to end a task, cancel it. Closing twice, or after the last
+   * item, changes nothing.
    */
   @Override
   public final void close() {

@@ -161,8 +161,8 @@ public final class Sessions {
   /**
    * Submits an input to a thread, and returns its turn as soon as it is in the agent's log. If the
    * last task of the thread waits for input, the turn continues it. The session is created if
-   * necessary. After a cut the call is repeated with the same turn id, so that an input is never
-   * two turns.
+   * necessary. An interrupted call is retried with the same turn id, so that an input is never two
+   * turns.
    *
    * @param request without a turn id it gets one; its input names neither a task nor a session
    * @throws ProtolinkException with {@link Reason#THREAD_BUSY} or {@link Reason#THREAD_NOT_FOUND}

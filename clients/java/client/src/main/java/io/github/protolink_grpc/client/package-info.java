@@ -1,6 +1,6 @@
 /**
- * Calls agents that speak {@code plgrpc.v1}: one request one run however often it is repeated,
- * streams that survive cuts, typed errors.
+ * Clients of agents that speak {@code plgrpc.v1}: requests that can be retried without a second
+ * run, streams that resume after interruptions, typed errors.
  *
  * <p>Messages are the generated ones of {@code io.github.protolink_grpc.v1}; begin at {@link
  * io.github.protolink_grpc.client.ProtolinkClient}. Clients may be shared between threads, a stream
