@@ -9,7 +9,7 @@ import (
 	pb "github.com/protolink-grpc/protolink-grpc/gen/go/plgrpc/v1"
 )
 
-// Approvals yields approvals that the caller may answer or has asked for, oldest first, page after page; by default the pending
+// Approvals yields approvals that the caller may answer or has requested, oldest first, page after page; by default the pending
 // ones. An error is yielded once, as the last value.
 func (c *Client) Approvals(ctx context.Context, request *pb.ListApprovalsRequest) iter.Seq2[*pb.Approval, error] {
 	return pages(request, request.GetPageToken(), func(r *pb.ListApprovalsRequest, token string) ([]*pb.Approval, string, error) {
@@ -22,7 +22,7 @@ func (c *Client) Approvals(ctx context.Context, request *pb.ListApprovalsRequest
 // RespondOption changes an answer of [Client.Respond].
 type RespondOption func(*pb.RespondApprovalRequest) error
 
-// EditedArguments approves the action with other arguments than those that it asked for: a struct or a map that becomes a JSON object,
+// EditedArguments approves the action with other arguments than the requested ones: a struct or a map that becomes a JSON object,
 // and is validated again. Only an approval whose Edit is APPROVAL_EDIT_ARGUMENTS allows it; any other fails
 // with [ErrInvalidArgument].
 func EditedArguments(arguments any) RespondOption {
@@ -60,16 +60,16 @@ func (c *Client) Respond(
 	return unary(ctx, c.channel, c.control.RespondApproval, answer)
 }
 
-// WatchApprovals yields the pending approvals, and then each approval when it is asked for or answered: those of one task, or of all tasks
+// WatchApprovals yields the pending approvals, and then each approval when it is requested or answered: those of one task, or of all tasks
 // where taskID is empty. It continues after an interruption, and ends with ctx, or with an error as the last value.
 //
-// After an interruption it yields the approvals that were asked for or answered meanwhile, each in its latest state, and none twice. If the
+// After an interruption it yields the approvals that were requested or answered meanwhile, each in its latest state, and none twice. If the
 // agent has lost its state meanwhile, it yields the approvals that are pending then.
 func (c *Client) WatchApprovals(ctx context.Context, taskID string) iter.Seq2[*pb.Approval, error] {
 	return func(yield func(*pb.Approval, error) bool) {
 		known := approvalsKnown{pending: map[string]bool{}}
 		err := c.persist(ctx, func(ctx context.Context, this *attempt) error {
-			known.snapshot = nil // what was cut off begins anew
+			known.snapshot = nil // an interrupted one is sent again
 			request := &pb.WatchApprovalsRequest{TaskId: taskID, AfterRevision: known.revision}
 			stream, err := c.control.WatchApprovals(ctx, request)
 			return listen(this, stream, err, func(response *pb.WatchApprovalsResponse) error {
@@ -99,8 +99,8 @@ type approvalsKnown struct {
 	snapshot []*pb.Approval  // those of a snapshot that is under way
 }
 
-// news takes a response in and returns what the reader does not know yet. A snapshot is shown when it is complete: one that is cut off
-// begins again, and is then as the approvals are by then.
+// news takes a response in and returns what the reader does not know yet. A snapshot is yielded when it is complete; an interrupted one
+// is sent again.
 func (k *approvalsKnown) news(response *pb.WatchApprovalsResponse) []*pb.Approval {
 	position, approvals := response.GetPosition(), response.GetApprovals()
 	if position.GetReset_() {

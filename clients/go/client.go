@@ -200,7 +200,7 @@ func (c *Client) Get(ctx context.Context, taskID string) (*pb.Task, error) {
 	return c.GetView(ctx, taskID, pb.TaskView_TASK_VIEW_FULL)
 }
 
-// GetView returns as much of a task as is asked for: TASK_VIEW_HEADER has its state and no messages or artifacts, TASK_VIEW_TURN those
+// GetView returns a view of a task: TASK_VIEW_HEADER has its state and no messages or artifacts, TASK_VIEW_TURN those
 // of the latest turn.
 //
 // A whole task that is too large for one answer is got by several calls. Of a view of the latest turn, the newest messages and artifacts

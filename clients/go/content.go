@@ -192,7 +192,7 @@ func DecodeToolOutput(output *pb.ToolOutput, into any) error {
 	return DecodePayload(output.GetResult(), into)
 }
 
-// ToolError is why a tool did not succeed, as the agent tells it.
+// ToolError is the failure of a tool.
 type ToolError struct {
 	CallID  string      // of the call that failed
 	Code    string      // machine-readable, for instance TOOL_FAILED; may be empty

@@ -8,7 +8,7 @@ import (
 )
 
 // References resolves what the events of one log refer to. An event leaves out a value that an earlier event of the log has: the
-// arguments of an action that a tool call asked for, and the action and the verdict of an approval.
+// arguments of an action that a tool call requested, and the action and the verdict of an approval.
 //
 // [Client.Stream] and [Client.Subscribe] resolve the arguments themselves. Use a References of your own to look up actions and verdicts
 // while you read a stream, or to read events from elsewhere. Pass each event of the log to [References.Resolve], in order.

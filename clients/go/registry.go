@@ -71,7 +71,7 @@ func (r *Registry) Watch(ctx context.Context, filter *pb.AgentFilter) iter.Seq2[
 	return func(yield func(*pb.AgentChange, error) bool) {
 		var present roster
 		err := r.persist(ctx, func(ctx context.Context, this *attempt) error {
-			present.snapshot = nil // what was cut off begins anew
+			present.snapshot = nil // an interrupted one is sent again
 			request := &pb.WatchAgentsRequest{Filter: filter, AfterRevision: present.revision}
 			stream, err := r.registry.WatchAgents(ctx, request)
 			return listen(this, stream, err, func(response *pb.WatchAgentsResponse) error {
@@ -101,8 +101,8 @@ type roster struct {
 	snapshot map[string]*pb.RegisteredAgent // the agents of a snapshot that is under way
 }
 
-// news takes a response in and returns what the reader does not know yet. A snapshot tells everything anew, over several responses,
-// of which the last one has a revision; agents that are not in it are gone.
+// news takes a response in and returns what the reader does not know yet. A snapshot has all agents, in several responses, of which the
+// last one has a revision; agents that are not in it have left.
 func (r *roster) news(response *pb.WatchAgentsResponse) []*pb.AgentChange {
 	revision := response.GetPosition().GetRevision()
 	if response.GetPosition().GetReset_() {

@@ -25,7 +25,7 @@ const (
 // errStopped ends an attempt whose caller has left the loop.
 var errStopped = errors.New("the loop was left")
 
-// attempt is one try of a call that may be tried again. The call sets what it got.
+// attempt is one attempt of a call that may be retried. The call sets the fields.
 type attempt struct {
 	opened  time.Time     // when a stream was open; zero for a call with one answer
 	news    bool          // the caller got something that it did not have
@@ -39,7 +39,7 @@ func (a *attempt) progressed(now time.Time) bool {
 }
 
 // persist runs do until it succeeds, its caller stops it, it fails with an answer, or the patience has run out. Every call of this
-// package goes through it, and it alone decides what is tried again, and when. io.EOF from do means that a stream ended too early.
+// package goes through it, and it alone decides what is retried, and when. io.EOF from do means that a stream ended too early.
 func (c *channel) persist(ctx context.Context, do func(context.Context, *attempt) error) error {
 	left := patience{limit: c.patience}
 	for {
@@ -86,7 +86,7 @@ func try(ctx context.Context, this *attempt, do func(context.Context, *attempt) 
 	return do(ctx, this)
 }
 
-// encodingError tells a request that has no encoding from a broken connection: gRPC reports both as Internal.
+// encodingError distinguishes a request that has no encoding from a broken connection: gRPC reports both as Internal.
 func (a *attempt) encodingError(failure *Error) error {
 	if failure.Code != codes.Internal || a.request == nil {
 		return nil
@@ -109,14 +109,14 @@ func (e *Error) isCut() bool {
 	}
 }
 
-// patience is how long calls are tried again without progress.
+// patience is the backoff of one call, which ends after limit without progress.
 type patience struct {
 	limit  time.Duration
-	since  time.Time // of the first cut after the last progress
+	since  time.Time // of the first interruption after the last progress
 	pauses int       // since the caller got something
 }
 
-// pause returns how long to wait after a cut before the next attempt; false when the patience has run out, or would before `least`.
+// pause returns the pause after an interruption; false if the time for retries is over, or ends before `least`.
 func (p *patience) pause(this *attempt, least time.Duration) (time.Duration, bool) {
 	now := time.Now()
 	if this.news {

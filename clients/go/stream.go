@@ -23,7 +23,7 @@ type Update struct {
 type cursor struct {
 	taskID  string
 	seen    int64 // the last sequence shown
-	known   bool  // whether seen says where to go on; a stream learns that from its first event
+	known   bool  // whether seen is the position to continue from; a stream learns it from its first event
 	shown   bool  // whether the event at seen was shown here, and is not only what the caller has named
 	settled bool  // the last event shown is one with which the stream can end
 	stopAt  pb.StopAt
@@ -67,7 +67,7 @@ type batch interface {
 // receiver opens the stream that continues a position, and reads it to its end.
 type receiver func(ctx context.Context, this *attempt, at *cursor, show func(batch) error) error
 
-// follow yields what happens from a position on, through cuts.
+// follow yields the events and deltas after a position, and resumes after interruptions.
 func (c *Client) follow(ctx context.Context, start cursor, receive receiver) iter.Seq2[Update, error] {
 	return func(yield func(Update, error) bool) {
 		at := start
@@ -138,7 +138,7 @@ func (c *Client) receive(ctx context.Context, this *attempt, at *cursor, show fu
 	return listen(this, stream, err, func(r *pb.SubscribeTaskResponse) error { return show(r) })
 }
 
-// checkEnd looks at a stream that has ended with OK. It returns nil if the stream is complete, and io.EOF if it was cut.
+// checkEnd looks at a stream that has ended with OK. It returns nil if the stream is complete, and io.EOF if it was interrupted.
 func (c *Client) checkEnd(ctx context.Context, at *cursor) error {
 	switch {
 	case at.settled || at.stopAt == pb.StopAt_STOP_AT_CURRENT:
@@ -171,7 +171,7 @@ func onlyEvents(updates iter.Seq2[Update, error]) iter.Seq2[*pb.RunEvent, error]
 }
 
 // textsShown is what the caller has of the texts that are being produced, so that a resumed stream does not repeat them: each
-// stream tells each text from its beginning. Lengths are in bytes, by the block of the call that produces it.
+// stream sends each text from its beginning. Lengths are in bytes, by the block of the call that produces it.
 type textsShown struct{ shown, told map[block]int64 }
 
 type block struct {
@@ -182,7 +182,7 @@ type block struct {
 // reopened notes that another stream begins.
 func (t *textsShown) reopened() { t.told = map[block]int64{} }
 
-// passed notes an event: when a call is tried again, or has ended, its earlier pieces are void.
+// passed notes an event: when a call is retried, or has ended, its earlier pieces are void.
 func (t *textsShown) passed(event *pb.RunEvent) {
 	for _, call := range []string{event.GetLlmCallStarted().GetCallId(), event.GetLlmCallCompleted().GetCallId()} {
 		of := func(each block, _ int64) bool { return each.call == call }

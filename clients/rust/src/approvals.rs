@@ -1,4 +1,4 @@
-//! Approvals as they are asked for and answered, followed through cuts.
+//! The watch of approvals, which resumes after interruptions.
 
 use std::collections::{HashSet, VecDeque};
 
@@ -22,7 +22,7 @@ impl Source for Approvals {
     type Item = Approval;
 
     async fn open(&mut self) -> Result<Batches<WatchApprovalsResponse>, Status> {
-        self.known.snapshot = None; // one that was cut off comes again
+        self.known.snapshot = None; // an interrupted one is sent again
         let request = WatchApprovalsRequest {
             task_id: self.task_id.clone(),
             after_revision: self.known.revision,
@@ -51,14 +51,13 @@ impl Approvals {
     }
 }
 
-/// What the reader of a watch knows, through all its calls.
+/// What the reader of a watch knows from all its calls.
 #[derive(Default)]
 struct Known {
     revision: i64,
-    /// Ids of the approvals that have been shown as waiting.
+    /// Ids of the approvals that were yielded as pending.
     pending: HashSet<String>,
-    /// A snapshot that is under way. It is shown when it is complete: one that is cut off comes again, as it is by
-    /// then.
+    /// A snapshot that is being received. It is yielded when it is complete; an interrupted one is sent again.
     snapshot: Option<Vec<Approval>>,
 }
 

@@ -1,4 +1,4 @@
-//! How a client is made: its address, what goes with its calls, and how patient it is.
+//! The settings of a client: address, credentials, headers, timeout and retries.
 
 use std::fmt;
 use std::sync::Arc;
@@ -72,7 +72,7 @@ impl<C> Builder<C> {
         self.metadata("authorization", format!("Bearer {token}"))
     }
 
-    /// As [`bearer_token`](Self::bearer_token), for tokens that are renewed: `source` is asked at every call and must
+    /// As [`bearer_token`](Self::bearer_token), for tokens that are renewed: `source` is called for each call and must
     /// not block.
     pub fn bearer_token_from(mut self, source: impl Fn() -> String + Send + Sync + 'static) -> Self {
         self.token = Some(Arc::new(source));

@@ -1,4 +1,4 @@
-//! The verbs of an agent.
+//! The client of an agent.
 
 use std::fmt;
 use std::time::Duration;
@@ -152,8 +152,8 @@ impl Client {
     /// Starts or continues a task and yields the events of this turn as they are committed, until the task ends or
     /// waits for input.
     ///
-    /// Sequences follow each other without a gap, and none is shown twice, whatever happens to the connection. Dropping
-    /// the feed ends the watch and not the task.
+    /// It resumes after interruptions: each event is yielded once, in order and without a gap. Dropping the feed ends
+    /// the call and not the task.
     pub fn stream(&self, submission: impl Into<Submission>) -> Feed<RunEvent> {
         self.follow(self.turn(submission.into(), DeltaMode::None))
             .picked(Update::into_event)
@@ -199,11 +199,11 @@ impl Client {
         self.get_view(task_id, TaskView::Full).await
     }
 
-    /// As much of a task as the view says, as it is now.
+    /// Returns a view of the current task.
     ///
-    /// A whole task that is too large for one answer is got by several calls. Of a view of the latest turn, the newest
-    /// messages and artifacts are shown, as many as fit. What is too large by itself is left out: `Task::omitted` names
-    /// it, and [`subscribe`](Self::subscribe) has it.
+    /// A whole task that is too large for one response is read by several calls. A view of the latest turn has the
+    /// newest messages and artifacts, as many as fit. Parts that are too large are left out: `Task::omitted` names them, and
+    /// [`subscribe`](Self::subscribe) has them.
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! The way to one server, and calls with one answer over it.
+//! The connection to one server, and calls with one response.
 
 use std::time::Duration;
 

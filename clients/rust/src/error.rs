@@ -1,4 +1,4 @@
-//! What a failed call means. Which failures are tried again is said in `patience`.
+//! The errors of calls. `patience` decides which of them are retried.
 
 use std::collections::HashMap;
 use std::error::Error as StdError;
@@ -66,8 +66,8 @@ impl Error {
         self.0.code
     }
 
-    /// Why, in a word that does not change: see [`reason`]. If the status has no reason, the code decides. Empty if the
-    /// code says too little, or if the reason is one of another system.
+    /// The machine-readable reason: see [`reason`]. If the status has no reason, it follows from the code. It is empty
+    /// for codes without one, and for a reason of another system.
     pub fn reason(&self) -> &str {
         &self.0.reason
     }

@@ -1,4 +1,4 @@
-//! The events of a task, followed through cuts: each once, in order, and none left out.
+//! The events of a task, resumed after interruptions: each once, in order, without a gap.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -40,12 +40,12 @@ impl Update {
 /// The events of one task.
 pub(crate) struct Events {
     agent: Agent,
-    /// What begins the turn to be shown, until its first event has come: nothing but the same request is safe to try
-    /// again.
+    /// The request that begins the turn, until its first event has arrived: only the same request can be retried
+    /// safely.
     begin: Option<StreamTaskRequest>,
-    /// The turn of a session to be shown, which is also continued by this request.
+    /// The turn of a session; the same request resumes it.
     turn: Option<(Service, StreamTurnRequest)>,
-    /// Whether `seen` says where the next event is: a turn begins where the server says.
+    /// Whether `seen` is the position before the next event: the server chooses where a turn begins.
     has_position: bool,
     task_id: String,
     /// The last sequence shown.
@@ -123,7 +123,7 @@ impl Source for Events {
         if !self.has_position || self.has_shown {
             return Ok(false);
         }
-        // Subscribed to at the very end of a task: there is no last event to be shown.
+        // The subscription began after the last event of a task, so it yields no event.
         let request = GetTaskRequest {
             task_id: self.task_id.clone(),
             view: TaskView::Header.into(),
@@ -188,9 +188,9 @@ impl Events {
         self
     }
 
-    /// Whether the event is to be shown; an error where one before it is missing.
+    /// Whether the event is new; an error if one before it is missing.
     fn moves_on(&mut self, event: &RunEvent) -> Result<bool, Error> {
-        // A turn begins where the server says: the task may have had others before.
+        // The server chooses where a turn begins: the task may have had others before.
         self.begin = None;
         if self.has_position {
             if event.sequence <= self.seen {
@@ -233,7 +233,7 @@ impl TextsRead {
         }
     }
 
-    /// When a model call is tried again, or has ended, its earlier pieces are void.
+    /// When a model call is retried, or has ended, its earlier pieces are void.
     fn pass(&mut self, event: &RunEvent) {
         match &event.payload {
             Some(Payload::LlmCallStarted(call)) => self.0.remove(&call.call_id),

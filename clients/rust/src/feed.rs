@@ -1,4 +1,4 @@
-//! Streams that outlive their connections.
+//! Streams that resume after interruptions.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -13,13 +13,13 @@ use tonic::{Code, Status};
 use crate::Error;
 use crate::patience::Patience;
 
-/// How long the end of a call is waited for when all has been shown.
+/// How long to wait for the end of a call after its last item.
 const CLOSING: Duration = Duration::from_secs(1);
 
-/// A stream of items, each an item or, as the last one, an error. It asks for nothing before it is polled; dropping it
-/// ends the call behind it, and not the task.
+/// A stream of items; an error is its last value. It sends no request before it is polled. Dropping it ends its call,
+/// and not the task.
 ///
-/// It is a [`Stream`] for those who combine streams; a loop needs nothing but [`try_next`](Self::try_next).
+/// It is a [`Stream`] for combinators; a loop needs only [`try_next`](Self::try_next).
 #[must_use = "feeds do nothing unless polled"]
 pub struct Feed<T>(Pin<Box<dyn Stream<Item = Result<T, Error>> + Send>>);
 
@@ -33,7 +33,7 @@ impl<T: Send + 'static> Feed<T> {
         TryStreamExt::try_next(&mut self.0).await
     }
 
-    /// What a source has, through cuts.
+    /// The items of a source, resumed after interruptions.
     pub(crate) fn of<S: Source<Item = T>>(source: S, patience: Duration) -> Self {
         let reader = Reader {
             source,
@@ -113,7 +113,7 @@ pub(crate) trait Source: Send + 'static {
         false
     }
 
-    /// Whether a call that ends here without an error has shown all that it was to show. Else it was cut.
+    /// Whether a call that ends here without an error is complete. Otherwise it was interrupted.
     fn may_end(&mut self) -> impl Future<Output = Result<bool, Status>> + Send {
         std::future::ready(Ok(false))
     }

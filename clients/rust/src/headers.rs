@@ -1,4 +1,4 @@
-//! What goes with every call, and what must not go unencrypted.
+//! The headers of every call, and those that must not be sent unencrypted.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! What a cut is, whether a call is tried again after one, and when: decided here and nowhere else.
+//! Retries: which errors are interruptions (cuts), and the backoff after them. The only place that decides it.
 
 use std::time::Duration;
 
@@ -10,11 +10,11 @@ use crate::Error;
 pub(crate) const DEFAULT_PATIENCE: Duration = Duration::from_secs(60);
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
-/// A stream that stayed open for this long was a working one, though it had nothing to show.
+/// A stream that was open for this long counts as progress, even without an item.
 const STEADY: Duration = Duration::from_secs(1);
 
-/// Whether the connection failed, and not the request. A status with `ErrorInfo` is the agent's answer; only one that
-/// is `Unavailable` passes.
+/// Whether the call was interrupted. A status with `ErrorInfo` is the agent's answer, and not an interruption unless it
+/// is `Unavailable`.
 pub(crate) fn is_cut(error: &Error) -> bool {
     match error.code() {
         Code::Unavailable => true,
@@ -24,9 +24,9 @@ pub(crate) fn is_cut(error: &Error) -> bool {
     }
 }
 
-/// The attempts of one call, or of one stream through its cuts.
+/// The backoff of one call or stream with all its attempts.
 pub(crate) struct Patience {
-    /// How long failures may go on without progress.
+    /// How long to retry without progress.
     limit: Duration,
     /// The next pause, before jitter.
     pause: Duration,
@@ -55,7 +55,7 @@ impl Patience {
         self.began = None;
     }
 
-    /// There was an event: what fails now is a new failure.
+    /// An item has arrived: a later error is a new interruption.
     pub(crate) fn progress(&mut self) {
         self.pause = FIRST_PAUSE;
         self.first_cut = None;
@@ -65,8 +65,8 @@ impl Patience {
     ///
     /// # Errors
     ///
-    /// `error` itself: it was no cut, or has lasted too long. `DeadlineExceeded`, at `end`: the next attempt would come
-    /// too late.
+    /// `error` itself, if it is not an interruption or the time for retries is over. `DeadlineExceeded`, at `end`, if
+    /// the next attempt would be too late.
     pub(crate) async fn after(&mut self, error: Error, end: Option<Instant>) -> Result<(), Error> {
         let Some(pause) = self.pause_after(&error) else {
             return Err(error);

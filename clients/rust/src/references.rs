@@ -1,4 +1,4 @@
-//! What the events of a log refer to.
+//! The values that the events of a log refer to.
 
 use std::collections::HashMap;
 
@@ -9,7 +9,7 @@ use crate::v1::run_event::Payload;
 use crate::v1::{Message, PolicyDecision, RunAction, RunEvent, TaskState, ToolCall};
 
 /// Resolves what the events of one log refer to. An event leaves out a value that an earlier event of the log has: the
-/// arguments of an action that a tool call asked for, and the action and the verdict of an approval.
+/// arguments of an action that a tool call requested, and the action and the verdict of an approval.
 ///
 /// [`Client::stream`](crate::Client::stream) and [`Client::subscribe`](crate::Client::subscribe) resolve the arguments
 /// themselves. Use one of your own to look up actions and verdicts while you read a stream, or to read events from

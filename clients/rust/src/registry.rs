@@ -147,7 +147,7 @@ impl Source for Agents {
     type Item = AgentChange;
 
     async fn open(&mut self) -> Result<Batches<WatchAgentsResponse>, Status> {
-        self.roster.snapshot = None; // one that was cut off begins anew
+        self.roster.snapshot = None; // an interrupted one is sent again
         let request = WatchAgentsRequest {
             filter: Some(self.filter.clone()),
             after_revision: self.roster.revision,
@@ -164,13 +164,12 @@ impl Source for Agents {
 
 type ByUrl = HashMap<String, RegisteredAgent>;
 
-/// The agents that a watch has shown as present.
+/// The agents that a watch has reported as registered.
 #[derive(Default)]
 struct Roster {
     revision: i64,
     agents: ByUrl,
-    /// A snapshot that is under way: it tells everything anew, over several responses of which the last one has a
-    /// revision.
+    /// A snapshot that is being received: all agents, in several responses, of which the last one has a revision.
     snapshot: Option<ByUrl>,
 }
 

@@ -1,4 +1,4 @@
-//! What the sessions, threads and tasks of a caller are now.
+//! Snapshots: the current state of a caller's sessions, threads and tasks.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! What goes to an agent, and what comes back, in fewer words than the messages need.
+//! Builders of inputs, and the output of a task.
 
 use uuid::Uuid;
 
@@ -60,9 +60,9 @@ impl Submission {
         self.aimed(id, TaskTarget::Create)
     }
 
-    /// Names the request, for a repetition from another process: the same id from the same caller is the same request
-    /// for at least 24 hours, and is answered with the task of the first one, whatever else the repetition says. At
-    /// most 128 bytes. Without it, each request gets an id of its own.
+    /// Sets the request id, to repeat the request from another process. For at least 24 hours, a request of the same
+    /// caller with the same id returns the task of the first one, even if its other fields differ. At most 128 bytes.
+    /// Without it, each request gets an id of its own.
     pub fn request_id(mut self, id: impl Into<String>) -> Self {
         self.request_id = id.into();
         self

@@ -1,4 +1,4 @@
-/** What a watcher of approvals knows, through all its connections. Nothing is called here. */
+/** The state of a watch of approvals, over all its connections. */
 
 import { type Approval, ApprovalState, type WatchApprovalsResponse } from "@protolink-grpc/protocol";
 
@@ -9,7 +9,7 @@ export class KnownApprovals {
   #pending = new Set<string>();
   #snapshot: Approval[] | undefined;
 
-  /** A connection begins: a snapshot that was cut off comes again. */
+  /** Takes note of a new connection: an interrupted snapshot is sent again. */
   begin(): void {
     this.#snapshot = undefined;
   }

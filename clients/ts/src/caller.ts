@@ -23,7 +23,7 @@ const CANCELED = new ConnectError("canceled by the caller", Code.Canceled);
 
 /**
  * Items as they arrive. Leaving a loop over them, or calling `return()`, ends the call at once, also while the next item is
- * awaited. Nothing is sent before the first item is asked for.
+ * awaited. No request is sent before the first call of `next()`.
  */
 export interface Stream<T> extends AsyncIterableIterator<T, void, undefined> {
   next(): Promise<IteratorResult<T, void>>;
@@ -38,8 +38,8 @@ export interface Opening {
 }
 
 /**
- * The opening of a stream, for transports that know when they have a connection. For others, where connecting cannot be told from
- * waiting, a stream is open from its beginning.
+ * The opening of a stream, for transports that know when they have a connection. For others, where connecting cannot be distinguished
+ * from waiting, a stream is open from its beginning.
  */
 export const OPENING = createContextKey<Opening>({ since: undefined });
 
@@ -108,11 +108,11 @@ export class Call {
   }
 
   /**
-   * The responses of a stream that is opened again after a cut. The reader reports progress to {@link patience}.
+   * The responses of a stream that is opened again after an interruption. The reader reports progress to {@link patience}.
    *
    * @param open - Opens the stream where the reader is now.
-   * @param isComplete - Whether the reader has all that was asked for, so that a cut is as good as an end.
-   * @param isWhole - Whether a stream that the server has ended with OK lacks nothing; it is a cut otherwise.
+   * @param isComplete - Whether the reader has everything that it requested, so that an interruption is an end.
+   * @param isWhole - Whether a stream that the server has ended with OK is complete; otherwise it was interrupted.
    */
   async *responses<T>(
     open: (options: ConnectOptions) => AsyncIterable<T>,
@@ -227,7 +227,7 @@ export class Caller {
   /**
    * A call that yields items.
    *
-   * @param items - Makes the call; is begun when the first item is asked for.
+   * @param items - Makes the call; it starts with the first call of `next()`.
    */
   stream<T>(
     items: (call: Call) => AsyncGenerator<T, void, undefined>,

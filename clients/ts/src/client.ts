@@ -1,4 +1,4 @@
-/** The verbs of an agent. */
+/** The client of an agent. */
 
 import { create, type DescService } from "@bufbuild/protobuf";
 import { timestampFromDate } from "@bufbuild/protobuf/wkt";
@@ -142,7 +142,7 @@ export interface ApprovalFilter {
 export interface ApprovalAnswer {
   /** Why, one sentence. */
   reason?: string;
-  /** Arguments to run with instead of those that were asked for, where `edit` of the approval allows it. They are validated again. */
+  /** Arguments to run with instead of the requested ones, if `edit` of the approval allows it. They are validated again. */
   editedArguments?: Record<string, unknown>;
   /** Further facts. */
   metadata?: Record<string, unknown>;
@@ -314,7 +314,7 @@ export class Client {
     }
   }
 
-  /** Approvals that the caller may answer or has asked for, oldest first. */
+  /** Approvals that the caller may answer or has requested, oldest first. */
   async approvals(filter: ApprovalFilter = {}, options?: CallOptions): Promise<Approval[]> {
     const found: Approval[] = [];
     let { pageToken = "" } = filter;

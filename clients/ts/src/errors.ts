@@ -88,7 +88,7 @@ export class ProtolinkError extends Error {
   /**
    * What a failed call of a Connect client means. Calls of your own over the stubs can be read with it, too.
    *
-   * @param signal - The signal that was given to the call: tells the caller's own abort from a connection that was reset.
+   * @param signal - The signal of the call, which distinguishes an abort by the caller from a reset connection.
    */
   static from(caught: unknown, signal?: AbortSignal): ProtolinkError {
     if (caught instanceof ProtolinkError) {
@@ -110,12 +110,12 @@ export class ProtolinkError extends Error {
   }
 }
 
-/** Whether a call that failed so is tried again by itself. */
+/** Whether the client retries a call that failed with this error. */
 export function isTriedAgain(error: ProtolinkError): boolean {
   return error.isRetryable && error.code !== Code.ResourceExhausted;
 }
 
-/** An error that says which task it is about. */
+/** Adds the task of a call to its error. */
 export function aboutTask(error: unknown, taskId: string): unknown {
   if (error instanceof ProtolinkError) {
     error.taskId ||= taskId;
@@ -123,21 +123,21 @@ export function aboutTask(error: unknown, taskId: string): unknown {
   return error;
 }
 
-/** What a call fails with whose caller did not want it any more. */
+/** The error of a call that its caller has aborted. */
 function aborted(reason: unknown): ProtolinkError {
   return new ProtolinkError("the caller has aborted the call", Code.Canceled, {}, reason);
 }
 
-/** An argument that is refused here, before anything is sent. */
+/** The error of an argument that is refused before a request is sent. */
 export function invalidArgument(field: string, description: string): ProtolinkError {
   const details = { reason: "INVALID_ARGUMENT", metadata: { field }, violations: [{ field, description }] };
   return new ProtolinkError(`${field}: ${description}`, Code.InvalidArgument, details);
 }
 
-/** Codes that say nothing of the request, where they come without the agent's own reason. */
+/** Codes of interruptions, if the status has no reason of the agent. */
 const CUT: readonly Code[] = [Code.Unavailable, Code.Internal, Code.Unknown, Code.Canceled];
 
-/** Whether the call was cut: by the connection, or by something on the way that is no agent. */
+/** Whether the call was interrupted, by the connection or by a proxy. */
 function isCut(error: ConnectError, code: Code): boolean {
   if (code === Code.Unavailable) {
     return true;

@@ -1,4 +1,4 @@
-/** For those who speak gRPC through `@grpc/grpc-js`: the services of the contract, as that package wants them. */
+/** The services of the contract as definitions for `@grpc/grpc-js`. */
 
 import { type DescMethod, type DescService, fromBinary, type MessageShape, toBinary } from "@bufbuild/protobuf";
 import type { MethodDefinition } from "@grpc/grpc-js";

@@ -1,4 +1,4 @@
-/** Where a reader is in the log of a task: what it has seen, and whether anything is still to come. */
+/** The position of a reader in the log of a task: the events that it has, and whether the stream is complete. */
 
 import { Code } from "@connectrpc/connect";
 import { type Delta, type RunEvent, StopAt, TaskState } from "@protolink-grpc/protocol";
@@ -71,7 +71,7 @@ export class TextsRead {
     }
   }
 
-  /** Takes note of an event: when a model call is tried again, or has ended, its earlier pieces are void. */
+  /** Takes note of an event: when a model call is retried, or has ended, its earlier pieces are void. */
   pass({ payload }: RunEvent): void {
     if (payload.case === "llmCallStarted" || payload.case === "llmCallCompleted") {
       this.#texts.delete(payload.value.callId);

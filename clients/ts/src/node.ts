@@ -13,7 +13,7 @@ import { Registry } from "./registry.js";
 
 export * from "./index.js";
 
-/** A peer is asked whether it is still there after so long without a word, while calls are open. */
+/** Time without a frame after which HTTP/2 pings the server, while calls are open. */
 const PING_INTERVAL_MS = 30_000;
 const PING_TIMEOUT_MS = 10_000;
 

@@ -15,7 +15,7 @@ export const MAX_MESSAGE_BYTES = 64 << 20;
 
 /** Options of every connection. */
 export interface ClientOptions {
-  /** Sent as `authorization: Bearer ...`; a function is asked before each attempt, so that it may renew the token. */
+  /** Sent as `authorization: Bearer ...`; a function is called before each attempt, so that it may renew the token. */
   bearer?: string | (() => string | Promise<string>);
   /** Sent as `x-api-key`. */
   apiKey?: string;

@@ -141,7 +141,7 @@ export function filesOf(item: HasParts): FileContent[] {
   return item.parts.flatMap(({ content }) => (content.case === "file" ? [content.value] : []));
 }
 
-/** A tool that is asked for. */
+/** A requested tool call. */
 export interface ToolCallRead {
   readonly toolName: string;
   /** The arguments, parsed; undefined where they are not JSON. */

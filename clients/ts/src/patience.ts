@@ -1,18 +1,18 @@
-/** Whether a failed call is tried again, and after which pause. All calls, streams and watches ask here. */
+/** Retries: whether a failed call is retried, and after which pause. For all calls, streams and watches. */
 
 import { isTriedAgain, type ProtolinkError } from "./errors.js";
 
 const FIRST_PAUSE_MS = 100;
 const LONGEST_PAUSE_MS = 5_000;
 
-/** Reconnect backoff of one call. It runs out when the call has got no further for some time. */
+/** The backoff of one call. It ends after some time without progress. */
 export class Patience {
   readonly #patienceMs: number;
   #pauses = 0;
   /** When the first attempt since the last progress failed, on the clock of `performance.now()`. */
   #cutSince: number | undefined;
 
-  /** @param patienceMs - How long to try again after the first cut; 0 tries nothing again. */
+  /** @param patienceMs - How long to retry after the first interruption; 0 means no retries. */
   constructor(patienceMs: number) {
     this.#patienceMs = patienceMs;
   }
@@ -23,16 +23,16 @@ export class Patience {
     this.#pauses = 0;
   }
 
-  /** The connection worked, though nothing new arrived: the time begins anew, the pauses go on growing. */
+  /** The connection worked, though nothing new arrived: the time begins anew, and the pauses continue to grow. */
   stayedOpen(): void {
     this.#cutSince = undefined;
   }
 
   /**
    * The pause before the next attempt, in milliseconds: 0.1 s, doubled each time up to 5 s, times a random factor from 0.5 to 1 so
-   * that clients do not return all at once; at least what the server asks for.
+   * that clients do not return all at once; at least the delay that the server requests.
    *
-   * @throws ProtolinkError - `error` itself, where another attempt is useless or the patience has run out.
+   * @throws ProtolinkError - `error` itself, if it cannot be retried or the time for retries is over.
    */
   pauseAfter(error: ProtolinkError): number {
     const now = performance.now();

@@ -1,4 +1,4 @@
-/** What the events of a log refer to. Nothing is called here. */
+/** The values that the events of a log refer to. */
 
 import { create } from "@bufbuild/protobuf";
 import {
@@ -18,7 +18,7 @@ interface KnownAction {
 
 /**
  * Resolves what the events of one log refer to. An event leaves out a value that an earlier event of the log has: the arguments of an
- * action that a tool call asked for, and the action and the verdict of an approval.
+ * action that a tool call requested, and the action and the verdict of an approval.
  *
  * `Client.stream` and `Client.subscribe` resolve the arguments themselves. Use one of your own to look up actions and verdicts while
  * you read a stream, or to read events from elsewhere. Pass each event of the log to {@link resolve}, in order.

@@ -1,4 +1,4 @@
-/** Tasks from what a user says, and the answer that is in a task. */
+/** Builders of inputs, and the output of a task. */
 
 import { create, type MessageInitShape } from "@bufbuild/protobuf";
 import {

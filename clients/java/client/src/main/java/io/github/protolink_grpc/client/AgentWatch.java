@@ -59,7 +59,7 @@ final class AgentWatch extends ResumingStream<AgentChange> {
     return changes;
   }
 
-  /** Of a snapshot that is whole, the changes that it tells by what it does not hold. */
+  /** The changes of the agents that are not in a complete snapshot. */
   private List<AgentChange> gone() {
     List<AgentChange> gone = new ArrayList<>();
     for (RegisteredAgent agent : missing == null ? List.<RegisteredAgent>of() : missing.values()) {

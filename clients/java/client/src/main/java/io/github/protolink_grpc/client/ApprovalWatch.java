@@ -11,10 +11,10 @@ import java.util.List;
 import java.util.Set;
 
 /**
- * Approvals as they are asked for and answered. After a cut the agent shows what has changed
- * meanwhile. An agent that no longer knows the position shows a snapshot of what waits, of which
- * those that were shown before are left out. A snapshot is shown when it is complete: one that is
- * cut off comes again, as it is by then.
+ * Approvals when they are requested or answered. After an interruption the agent sends the changes
+ * since then. An agent that no longer knows the position sends a snapshot of the pending approvals,
+ * of which those that were returned before are left out. A snapshot is returned when it is
+ * complete; an interrupted one is sent again.
  */
 final class ApprovalWatch extends ResumingStream<Approval> {
 

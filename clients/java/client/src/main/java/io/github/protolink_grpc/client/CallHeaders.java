@@ -37,7 +37,7 @@ final class CallHeaders implements ClientInterceptor {
     return copy;
   }
 
-  /** Adds a bearer token, asked for at each call. */
+  /** Adds a bearer token, whose supplier is called for each call. */
   void addToken(Supplier<String> token) {
     this.token = token;
   }

@@ -80,8 +80,8 @@ public final class ClientBuilder<C> {
   }
 
   /**
-   * Identifies the caller by a token that may change: asked for at each call, on one of gRPC's
-   * threads. What it throws fails the call.
+   * Identifies the caller by a token that may change. The supplier is called for each call, on one
+   * of gRPC's threads; an exception fails the call.
    */
   public ClientBuilder<C> bearerToken(Supplier<String> token) {
     headers.addToken(token);

@@ -16,11 +16,11 @@ import java.util.function.Function;
 import java.util.stream.Stream;
 
 /**
- * A transport, and the bounds of what is asked over it. Both clients are thin layers over this.
+ * A transport with the deadline and the retries of its calls. Both clients are thin layers over it.
  *
  * @param channel the transport's, with the interceptors around it
  * @param deadline of calls with one answer, and of streams where {@code boundsStreams}
- * @param patience how long a cut may last
+ * @param patience how long to retry without progress
  */
 record Connection(
     Transport transport,

@@ -24,8 +24,8 @@ import java.util.function.Consumer;
 /**
  * The events of a task in the order of their sequences, each exactly once, without a gap.
  *
- * <p>It ends after the event that ends the task or, where it was asked for so, makes it wait for
- * input. Close it when you leave earlier: {@code try (EventStream events = client.stream("..."))
+ * <p>It ends after the event that ends the task or, if requested, makes it wait for input. Close it
+ * when you leave earlier: {@code try (EventStream events = client.stream("..."))
  * { for (RunEvent event : events) ... }}.
  */
 public final class EventStream extends ResumingStream<RunEvent> {
@@ -195,7 +195,7 @@ public final class EventStream extends ResumingStream<RunEvent> {
     if (isSettled || position.getStopAt() == StopAt.STOP_AT_CURRENT) {
       return true;
     }
-    // A subscription after the last event of a task shows nothing, and so does one that was cut.
+    // A subscription after the last event has no events, and neither has an interrupted one.
     return isPositioned && !hasShown && isAtEnd();
   }
 

@@ -75,8 +75,8 @@ final class Operation {
   }
 
   /**
-   * What the caller gets to see of a failed attempt: a {@link ProtolinkException}, which may be a
-   * cut, or a {@link CancellationException} if this was ended early.
+   * The error of a failed attempt: a {@link ProtolinkException}, which may be an interruption, or a
+   * {@link CancellationException} if this was ended early.
    */
   RuntimeException error(Throwable thrown) {
     if (isEnded()) {

@@ -9,15 +9,15 @@ import java.util.concurrent.TimeUnit;
 import java.util.function.LongSupplier;
 
 /**
- * Decides whether an attempt was cut, how long to wait before the next one, and when to give up.
- * The only place that does. For one thread at a time.
+ * The backoff of one call: decides whether an attempt was interrupted (cut), how long to wait
+ * before the next one, and when to give up. For one thread at a time.
  */
 final class Patience {
 
   static final Duration FIRST_PAUSE = Duration.ofMillis(100);
   static final Duration LONGEST_PAUSE = Duration.ofSeconds(5);
 
-  /** A stream that was open for so long worked: it had nothing to show. */
+  /** A stream that was open for this long counts as progress, even without an item. */
   static final Duration LONG_OPEN = Duration.ofSeconds(1);
 
   private final Duration patience;
@@ -48,8 +48,8 @@ final class Patience {
   }
 
   /**
-   * A stream was open for that time. Only patience begins anew: the pauses go on growing, so that a
-   * server that cuts every stream is not called in a loop.
+   * A stream was open for that time. Only the time for retries begins anew: the pauses continue to
+   * grow, so that a server that ends every stream is not called in a tight loop.
    */
   void openFor(Duration time) {
     if (time.compareTo(LONG_OPEN) >= 0) {
@@ -92,8 +92,8 @@ final class Patience {
   }
 
   /**
-   * Whether a call was cut, so that the same request may be sent again: the connection or something
-   * on the way ended it, or the server is unavailable and says so.
+   * Whether a call was interrupted, so that the same request may be sent again: the connection or a
+   * proxy ended it, or the server is unavailable.
    */
   static boolean isCut(ProtolinkException error) {
     return switch (error.code()) {

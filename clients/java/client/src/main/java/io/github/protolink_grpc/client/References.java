@@ -14,7 +14,7 @@ import java.util.Optional;
 
 /**
  * Resolves what the events of one log refer to. An event leaves out a value that an earlier event
- * of the log has: the arguments of an action that a tool call asked for, and the action and the
+ * of the log has: the arguments of an action that a tool call requested, and the action and the
  * verdict of an approval.
  *
  * <p>{@link EventStream} resolves the arguments itself. Use an instance of your own to look up

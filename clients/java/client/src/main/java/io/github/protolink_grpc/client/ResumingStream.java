@@ -52,16 +52,16 @@ public abstract class ResumingStream<T> implements Iterator<T>, Iterable<T>, Aut
     }
   }
 
-  /** Sends the call that goes on after what was accepted. */
+  /** Opens the stream after the last accepted item. */
   abstract Responses<?, T> open();
 
   /** Called before the items of each response. */
   void received() {}
 
-  /** Remembers an item. Returns whether it is news: what was shown before a cut may come again. */
+  /** Takes note of an item. Returns whether it is new: earlier ones may be sent again. */
   abstract boolean accept(T item);
 
-  /** What the caller is shown of an item that was accepted. */
+  /** Returns the item that the caller gets for an accepted one. */
   T shown(T item) {
     return item;
   }
@@ -72,8 +72,8 @@ public abstract class ResumingStream<T> implements Iterator<T>, Iterable<T>, Aut
   }
 
   /**
-   * Whether the server had nothing left to show when it ended the call in good order. If not, that
-   * is a cut like any other.
+   * Whether the stream was complete when the server ended it without an error. If not, it was
+   * interrupted.
    */
   boolean isWhole() {
     return false;
@@ -197,7 +197,7 @@ public abstract class ResumingStream<T> implements Iterator<T>, Iterable<T>, Aut
     return Collections.emptyIterator();
   }
 
-  /** Waits until the stream may go on; throws the error if it may not. */
+  /** Waits for the time of the next attempt; throws the error if none is allowed. */
   private void pauseAfter(RuntimeException thrown) throws InterruptedException {
     operation.patience.openFor(responses.openFor());
     responses = null;

@@ -12,13 +12,13 @@ import java.util.concurrent.Executor;
 import java.util.concurrent.atomic.AtomicBoolean;
 
 /**
- * A call of a generated stub with one request, made again while it is cut and there is time. All
+ * A call of a generated stub with one request, retried after interruptions while there is time. All
  * attempts have one {@code x-request-id}, so that an agent runs the call once.
  *
  * <p>The one answer of a call is delivered when the call has succeeded. The responses of a stream
- * are delivered as they come: after a cut, the call is made again if there were none, or if the
- * headers name a task, because its log has all of them. The repeated call returns them from the
- * first one, and those that were delivered are left out.
+ * are delivered as they arrive. After an interruption, the call is retried if there were none, or
+ * if the headers name a task, because its log has all of them. The repeated call returns them from
+ * the first one, and those that were delivered are left out.
  *
  * <p>Attempts follow one another, and only the last one reaches the stub. The stub's listener is
  * called by the executor of the call: a blocking stub waits for work there.
@@ -40,7 +40,8 @@ final class StubCall<Q, A> extends ClientCall<Q, A> {
   private Metadata headers;
   private Q request;
 
-  // Of streams. `call`, `wanted` and `received` are guarded by this: the stub asks from any thread.
+  // Of streams. `call`, `wanted` and `received` change under the lock of this: the stub requests
+  // messages from any thread.
   private ClientCall<Q, A> call;
   private long wanted;
   private long received;

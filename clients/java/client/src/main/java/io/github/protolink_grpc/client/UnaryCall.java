@@ -9,8 +9,8 @@ import java.util.concurrent.CompletableFuture;
 import java.util.function.Function;
 
 /**
- * One question, asked again while it is cut and there is time. Attempts follow one another, so that
- * nothing is locked.
+ * A call with one response, retried after interruptions while there is time. Attempts follow one
+ * another, so no lock is needed.
  */
 final class UnaryCall<Q, A, T> implements StreamObserver<A> {
 
