@@ -25,11 +25,11 @@ from protolink_grpc.cli.proto_app import proto_app
 from protolink_grpc.cli.run_commands import run_app
 from protolink_grpc.cli.session_app import session_app
 from protolink_grpc.cli.settings import (
+    REGISTRY_VARIABLE,
     DebugOption,
     JsonOption,
     Output,
     OutputOption,
-    RegistryOption,
     Settings,
     is_json,
     parse_pairs,
@@ -364,7 +364,15 @@ def serve(
         str, typer.Option("--listen", metavar="URL", help="URL to listen at, if it differs from --url.")
     ] = "",
     http: HttpOption = "",
-    registry: RegistryOption = "",
+    registry: Annotated[
+        str,
+        typer.Option(
+            "--registry",
+            envvar=REGISTRY_VARIABLE,
+            metavar="URL",
+            help="Registry to register with, and to find agents in.",
+        ),
+    ] = "",
     store: Annotated[str, typer.Option("--store", metavar="FILE", help="SQLite file that stores the tasks.")] = "",
     tls_cert: TLSCertOption = "",
     tls_key: TLSKeyOption = "",

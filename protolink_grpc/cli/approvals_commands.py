@@ -90,6 +90,7 @@ def show_approval(approval: Approval) -> None:
     """Print an approval as text."""
     request, decision = approval.request, approval.decision
     action, policy = request.action, request.policy_decision
+    left, is_pending = _expiry(approval), approval.state is ApprovalState.PENDING
     fields = [
         ("Approval", request.request_id),
         ("State", str(approval.state)),
@@ -102,8 +103,8 @@ def show_approval(approval: Approval) -> None:
         ("Task", request.task_id),
         ("Run", request.run_id or ""),
         ("Requested", f"{request.created_at} ({time_ago(request.created_at)})"),
-        ("Expires", f"{request.expires_at} ({_expiry(approval)})" if request.expires_at else ""),
-        ("Editable", "yes, with --edit and all arguments" if request.editable else ""),
+        ("Expires", f"{request.expires_at} ({left})" if left else request.expires_at or ""),
+        ("Editable", "yes, with --edit and all arguments" if request.editable and is_pending else ""),
         ("Etag", approval.etag),
     ]
     if decision is not None:
@@ -180,6 +181,6 @@ def _arguments(text: str) -> dict[str, Any]:
 
 
 def _expiry(approval: Approval) -> str:
-    """Format when a pending approval expires."""
+    """Format when a pending approval expires; empty for others."""
     expires_at = approval.request.expires_at
     return "" if expires_at is None or approval.state is not ApprovalState.PENDING else time_left(expires_at)

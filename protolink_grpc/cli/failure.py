@@ -98,6 +98,13 @@ _HINTS = {
 }
 
 
+_TLS_HINTS = (
+    ("the server's certificate is not trusted", "pass the certificate of its authority with --tls-ca"),
+    ("the server may require a client certificate", "pass it with --tls-cert and --tls-key"),
+)
+"""Hints for an agent that is unreachable because of TLS, by the cause in the error."""
+
+
 def command_error(error: ProtolinkError, target: str = "") -> CommandError:
     """Convert an error of the library to one of the command line. `target` is the agent or registry as typed."""
     return CommandError(
@@ -120,5 +127,5 @@ def _hint(error: ProtolinkError, target: str) -> str:
         return ""
     if error.metadata.get("protocol") == "HTTP/1":
         return "an HTTP/1 server answers at this port; use the agent's gRPC address, which is in its card"
-    hint = _HINTS.get(error.reason, "")
+    hint = next((hint for cause, hint in _TLS_HINTS if cause in str(error)), _HINTS.get(error.reason, ""))
     return hint.format(target=target, task_id=task_id or "TASK", approval_id=approval_id or "APPROVAL")

@@ -55,7 +55,7 @@ def snapshot_queue(
 @snapshot_app.command("tools")
 @with_settings
 def snapshot_tools(settings: Settings, agent: AgentArgument) -> None:
-    """Show the tools that you can use, and the policy for each."""
+    """Show the tools and peers of an agent, and the policy for each."""
     from protolink_grpc.cli import snapshot_commands
 
     snapshot_commands.show_tools(settings, agent)

@@ -210,6 +210,8 @@ def test_the_command_of_the_hint_approves_it(guest: Guest) -> None:
     assert done.code == 0
     assert done.err == ""
     assert done.fields["State"] == "approved"
+    assert done.fields["Expires"] == approval.request.expires_at
+    assert "Editable" not in done.fields
     assert guest.output(approval) == "2 nights"
 
 

@@ -195,6 +195,8 @@ def test_a_server_that_requires_a_client_certificate_is_reported(certificate: tu
         done, checks = examined(agent.card.url, "--tls-ca", cert)
         assert done.code == 1
         assert "--tls-cert" in checks["tls"]["hint"]
+        called = plgrpc("card", "get", agent.card.url, "--tls-ca", cert)
+        assert called.err.endswith("\nhint: pass it with --tls-cert and --tls-key\n")
         done, checks = examined(agent.card.url, "--tls-ca", cert, "--tls-cert", cert, "--tls-key", key)
         assert done.code == 0, checks
 
@@ -203,6 +205,9 @@ def test_an_agent_served_with_certificates_is_called_over_tls(tmp_path: Path, ce
     cert, key = certificate
     with agent_at("grpcs://127.0.0.1:0", tls=TLSConfig(cert, key)) as agent:
         assert plgrpc("card", "get", agent.card.url, "--tls-ca", cert).fields["Name"] == "lonely"
+        done = plgrpc("card", "get", agent.card.url)
+        assert done.code == 3
+        assert done.err.endswith("\nhint: pass the certificate of its authority with --tls-ca\n")
         untrusted = plgrpc("card", "get", agent.card.url, retries=False)
         assert untrusted.code == 3
         assert len(untrusted.err.splitlines()) == 2
