@@ -127,5 +127,7 @@ def _hint(error: ProtolinkError, target: str) -> str:
         return ""
     if error.metadata.get("protocol") == "HTTP/1":
         return "an HTTP/1 server answers at this port; use the agent's gRPC address, which is in its card"
-    hint = next((hint for cause, hint in _TLS_HINTS if cause in str(error)), _HINTS.get(error.reason, ""))
+    hint = _HINTS.get(error.reason, "")
+    if error.reason == "UNAVAILABLE":
+        hint = next((each for cause, each in _TLS_HINTS if cause in str(error)), hint)
     return hint.format(target=target, task_id=task_id or "TASK", approval_id=approval_id or "APPROVAL")
