@@ -152,8 +152,8 @@ class RecordStorage(Storage):
         """Run a write transaction. With `erases` no copy of deleted content stays in the files of the storage."""
 
     @abstractmethod
-    def _change_now(self, work: Callable[[Records], T]) -> T:
-        """Run a write transaction and block until it has ended."""
+    def _change_now(self, work: Callable[[Records], T], *, erases: bool = False) -> T:
+        """As `_change`, but block until the transaction has ended."""
 
     # -- Single value ----------------------------------------------------------------------------------------------------
 
@@ -177,7 +177,7 @@ class RecordStorage(Storage):
 
     def delete(self) -> None:
         space = self._space
-        self._change_now(lambda records: records.delete(VALUES, space))
+        self._change_now(lambda records: records.delete(VALUES, space), erases=True)
 
     # -- Conversations ---------------------------------------------------------------------------------------------------
 

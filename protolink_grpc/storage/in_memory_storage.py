@@ -36,5 +36,5 @@ class InMemoryStorage(RecordStorage):
     async def _change(self, work: Callable[[Records], T], *, erases: bool = False) -> T:
         return self._records.change(work)
 
-    def _change_now(self, work: Callable[[Records], T]) -> T:
+    def _change_now(self, work: Callable[[Records], T], *, erases: bool = False) -> T:
         return self._records.change(work)

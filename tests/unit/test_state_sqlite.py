@@ -180,6 +180,29 @@ async def test_deleted_messages_are_removed_from_the_file(path: Path) -> None:
     assert not path.with_name("state.db-wal").exists()
 
 
+async def test_no_file_of_an_open_storage_has_what_was_deleted(path: Path, storage: SQLiteStorage) -> None:
+    async def delete_value() -> None:
+        await asyncio.to_thread(storage.save, "the word")
+        await asyncio.to_thread(storage.delete)
+
+    async def delete_item() -> None:
+        await storage.set_item("s", "key", "the word", ROOM)
+        await storage.delete_item("s", "key")
+
+    async def delete_items() -> None:
+        await storage.set_item("s", "key", "the word", ROOM)
+        await storage.delete_items("s")
+
+    async def delete_session() -> None:
+        await storage.append_messages("s", "t", said("the word"))
+        await storage.delete_session("s")
+
+    for delete in (delete_value, delete_item, delete_items, delete_session):
+        await delete()
+        files = path.parent.glob(f"{path.name}*")
+        assert not [each.name for each in files if b"the word" in each.read_bytes()], delete.__name__
+
+
 async def test_turns_of_an_earlier_version_can_be_copied_but_not_left_out(path: Path) -> None:
     async with SQLiteStorage(path) as storage:
         await storage.append_messages("s", "t1", said("one"))

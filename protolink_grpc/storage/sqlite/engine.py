@@ -207,10 +207,10 @@ class Engine:
         outcome: T = await job.future  # type: ignore[misc]  # a job with a loop has a future of that loop
         return outcome
 
-    def write_now(self, work: Callable[[sqlite3.Connection], T]) -> T:
+    def write_now(self, work: Callable[[sqlite3.Connection], T], *, erases: bool = False) -> T:
         """As `write`, but blocking, for threads without an event loop."""
         future: Future[Any] = Future()
-        job = Job(work, future, None)
+        job = Job(work, future, None, erases=erases)
         while not self._submit(job):
             self._require_reopening()
             self.open_now()

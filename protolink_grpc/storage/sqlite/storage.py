@@ -65,5 +65,5 @@ class SQLiteStorage(RecordStorage):
     async def _change(self, work: Callable[[Records], T], *, erases: bool = False) -> T:
         return await self._file.write(lambda db: work(SQLiteRecords(db)), may_cancel=True, erases=erases)
 
-    def _change_now(self, work: Callable[[Records], T]) -> T:
-        return self._file.write_now(lambda db: work(SQLiteRecords(db)))
+    def _change_now(self, work: Callable[[Records], T], *, erases: bool = False) -> T:
+        return self._file.write_now(lambda db: work(SQLiteRecords(db)), erases=erases)
