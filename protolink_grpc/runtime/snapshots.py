@@ -360,7 +360,7 @@ class SnapshotService:
             thread.queued,
             thread.waiting[0] if thread.waiting else None,
             last_outcome=thread.last,
-            pending_approvals=reading.of_tasks(thread.active),
+            pending_approvals=reading.of_tasks(thread.started),
             gaps=gaps,
         )
 
@@ -383,9 +383,9 @@ class SnapshotService:
 
     async def _read_folds(self, principal: str, reading: _Reading, *, with_tasks: bool) -> None:
         found, folds = reading.found, list[TaskFold]()
-        turns = found.active
+        turns = [turn for each in found.threads for turn in each.started]
         if with_tasks:
-            turns += [turn for each in found.threads for turn in (*each.waiting, *each.queued)]
+            turns += [turn for each in found.threads for turn in each.queued]
         for turn in turns[:MAX_TASKS]:
             with suppress(TaskNotFoundError):  # a memory store has dropped it
                 folds.append(await self._read_task(turn.task_id, principal))
@@ -394,7 +394,7 @@ class SnapshotService:
             if missing := len(turns) - len(reading.tasks):
                 reading.gaps.append(Gap("open_tasks", Availability.UNKNOWN, f"{missing} open tasks are left out"))
         elif len(turns) > MAX_TASKS:
-            what = f"only {MAX_TASKS} active tasks are read"
+            what = f"only {MAX_TASKS} open tasks are read"
             reading.gaps.append(Gap("pending_approvals", Availability.UNKNOWN, what))
         reading.facts |= {fold.task_id: facts_of(fold) for fold in folds}
         for each in found.threads:

@@ -69,6 +69,11 @@ class ThreadRows:
     is_last_unknown: bool = False
 
     @property
+    def started(self) -> tuple[Turn, ...]:
+        """The turns whose tasks can have pending approvals: the active ones, then those that wait for input."""
+        return self.active + self.waiting
+
+    @property
     def has_open_turns(self) -> bool:
         return bool(self.active or self.queued or self.waiting)
 
@@ -90,10 +95,6 @@ class SessionRows:
     recent: tuple[Turn, ...] = ()
     more: int = 0
     gaps: tuple[Gap, ...] = ()
-
-    @property
-    def active(self) -> list[Turn]:
-        return [turn for each in self.threads for turn in each.active]
 
 
 def _read_open(records: Records, head: SessionHead, thread_id: str = "") -> list[OpenTurn]:

@@ -86,6 +86,12 @@ class Clerk(Agent):
         if word == "pay":
             await self.call_tool("look")
             await self.call_tool("pay", amount=3)
+        if word == "propose":  # asks its caller while the approval is pending
+            paying = asyncio.create_task(self.call_tool("pay", amount=3))
+            await asyncio.shield(asyncio.wrap_future(self.open[name]))
+            paying.cancel()
+            await asyncio.gather(paying, return_exceptions=True)
+            return task.require_input(Message.agent(f"pay {name}?"))
         if word == "think":
             await self.think(int(name))
             if name == "25":
@@ -227,6 +233,16 @@ async def test_a_thread_that_waits_for_an_approval_is_blocked_and_shows_it(link:
     await link.client.respond_approval(None, approval, approved=True)
     await link.end_of(turn)
     assert (await link.snapshots.session("s")).pending_approvals == ()
+
+
+async def test_an_approval_that_is_pending_while_its_task_waits_for_input_is_shown(link: Link) -> None:
+    turn = await link.sessions.submit("s", "propose it")
+    approval = await link.approval_of(turn)
+    link.agent.open["it"].set_result(None)
+    await link.end_of(turn)
+    found = await link.snapshots.thread("s")
+    assert (found.status_reason, found.pending_approvals) == ("waits for input", (approval,))
+    assert (await link.snapshots.session("s")).pending_approvals == (approval,)
 
 
 async def test_a_queue_snapshot_shows_order_previews_and_what_it_waits_for(link: Link) -> None:
