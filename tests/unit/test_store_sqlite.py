@@ -591,7 +591,7 @@ async def test_an_outage_of_the_file_is_logged_once_with_its_cause_and_its_end(
     await store.append(addition("task", b"v" * 100_000))
     assert [(record.levelname, record.getMessage()) for record in caplog.records] == [
         ("WARNING", f"{store.path} cannot be written, and writes fail until it can: database or disk is full"),
-        ("INFO", f"{store.path} can be written again"),
+        ("WARNING", f"{store.path} can be written again"),
     ]
 
 

@@ -298,7 +298,7 @@ class Engine:
             self.commits.seconds += time.perf_counter() - begun
             if self._is_failing:
                 self._is_failing = False
-                log.info("%s can be written again", self.path)
+                log.warning("%s can be written again", self.path)
         except Exception as error:  # no error may end the thread that every write depends on
             _roll_back(db)
             self._rolled_back()
