@@ -37,7 +37,7 @@ class Removal:
 
     Attributes:
         removed: At least the turn to which the thread went back. The others are incomplete if not `is_complete`.
-        baseline: Empty if there is none; None if it is not known.
+        baseline: Id of the last turn that stays; empty without such a turn, None if it is not known.
     """
 
     removed: list[str]
