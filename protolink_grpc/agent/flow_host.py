@@ -6,7 +6,7 @@ from hashlib import blake2b
 from typing import Any
 
 from protolink_grpc.agent.local_agent import LocalAgent
-from protolink_grpc.agent.peer_tasks import CANCEL_GRACE_S, PeerTasks
+from protolink_grpc.agent.peer_tasks import PeerTasks
 from protolink_grpc.agent.registry import registry_client
 from protolink_grpc.agent.trust import PeerClients
 from protolink_grpc.client.agent_client import AgentClient
@@ -24,7 +24,7 @@ from protolink_grpc.models.lifecycle import TaskState
 from protolink_grpc.models.task import Task
 from protolink_grpc.runtime.actions.delegation import Actions
 from protolink_grpc.runtime.log import AppendedFacts, AppendObserver
-from protolink_grpc.runtime.run import current_run
+from protolink_grpc.runtime.run import CANCEL_GRACE_S, current_run
 from protolink_grpc.storage.port import TaskStore
 
 log = get_logger(__name__)

@@ -39,7 +39,7 @@ from protolink_grpc.models.task import Task
 from protolink_grpc.models.watch import StopAt
 from protolink_grpc.net.address import RUNTIME_SCHEME
 from protolink_grpc.runtime.actions.delegation import Relay
-from protolink_grpc.runtime.run import current_run
+from protolink_grpc.runtime.run import CANCEL_GRACE_S, current_run
 from protolink_grpc.wire.tasks import MAX_ID_BYTES
 
 log = get_logger(__name__)
@@ -340,9 +340,6 @@ def marked_session(owner: str, session_id: str) -> str:
 
 
 _MARK = re.compile(r"~[0-9a-f]{32}\Z")
-
-CANCEL_GRACE_S = 2.0
-"""How long shutdown waits for cancellations that were sent to peers, in seconds."""
 
 OUTAGE_S = 15.0
 """How long a peer with a delegated task may be unavailable before the action fails, in seconds: longer than a restart."""

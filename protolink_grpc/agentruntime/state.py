@@ -6,7 +6,6 @@
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import lru_cache
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -14,6 +13,7 @@ from protolink_grpc.models import events as ev
 from protolink_grpc.models.action import PolicyEffect
 from protolink_grpc.models.events import RunEvent
 from protolink_grpc.models.failure import RUN_LOST, Failure
+from protolink_grpc.models.json_value import to_camel_case
 from protolink_grpc.models.lifecycle import SETTLED, TaskState
 from protolink_grpc.models.references import References
 from protolink_grpc.models.session import DEFAULT_THREAD
@@ -171,13 +171,7 @@ def to_camel(value: Any) -> Any:
         return [to_camel(each) for each in value]
     if not isinstance(value, dict):
         return value
-    return {_camel(name): each if name in _UNCHANGED else to_camel(each) for name, each in value.items()}
-
-
-@lru_cache(maxsize=1024)
-def _camel(name: str) -> str:
-    first, *rest = name.split("_")
-    return first + "".join(map(str.capitalize, rest))
+    return {to_camel_case(name): each if name in _UNCHANGED else to_camel(each) for name, each in value.items()}
 
 
 def amount(value: float | None) -> float | str:

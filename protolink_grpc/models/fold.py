@@ -426,6 +426,11 @@ class TaskFold:
         return self.controls is not None and self.controls.is_paused
 
     @property
+    def retries(self) -> int:
+        """How often the task was retried."""
+        return 0 if self.controls is None else self.controls.retries
+
+    @property
     def rests_in_pause(self) -> bool:
         """Whether the run is paused, or was paused until it was resumed and has written nothing since."""
         controls = self.controls

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from enum import Enum
+from functools import lru_cache
 from math import isfinite
 from typing import Any, TypeAlias
 from uuid import UUID
@@ -237,6 +238,13 @@ def _dumps(value: Any, *, sort_keys: bool = False) -> str:
     except UnicodeEncodeError:
         raise InvalidArgumentError("text is not valid Unicode") from None
     return text
+
+
+@lru_cache(maxsize=1024)
+def to_camel_case(name: str) -> str:
+    """Convert a name such as `action_id` to `actionId`."""
+    first, *rest = name.split("_")
+    return first + "".join(map(str.capitalize, rest))
 
 
 _SORTED, _UNSORTED = (

@@ -260,8 +260,7 @@ class Admission:
         if request_id and (turn := await self.turn_of(request_id, principal)) is not None:
             return turn
         fold = live.fold
-        retries = 0 if fold.controls is None else fold.controls.retries
-        retried = TaskRetried(fold.state, reason, principal, retries + 1)
+        retried = TaskRetried(fold.state, reason, principal, fold.retries + 1)
         try:
             if self._tasks.visible_run(task_id, principal) is not None:
                 raise InvalidTransitionError(f"task {task_id} is being worked on", current=str(fold.state))

@@ -147,7 +147,7 @@ class Journal:
     async def of_turn(cls, store: TaskStore, fold: TaskFold) -> "Journal":
         """Read the journal of the current turn of a task."""
         journal, after = cls(fold.usage), fold.turn_sequence
-        if fold.controls is not None and fold.controls.retries:
+        if fold.retries:
             # The log does not repeat the input of a retried turn.
             messages, artifacts = fold.input_end
             journal._opening = Task(
@@ -162,8 +162,7 @@ class Journal:
     async def of_all_attempts(cls, store: TaskStore, fold: TaskFold) -> "Journal":
         """Read the journal of the current turn, with the failed attempts before a retry. Only its actions are complete."""
         journal = cls()
-        is_retried = fold.controls is not None and fold.controls.retries
-        await journal._read(store, fold.task_id, 0 if is_retried else fold.turn_sequence)
+        await journal._read(store, fold.task_id, 0 if fold.retries else fold.turn_sequence)
         return journal
 
     async def _read(self, store: TaskStore, task_id: str, after: int) -> None:

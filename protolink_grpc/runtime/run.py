@@ -88,7 +88,7 @@ CANCEL_CHECK_S = 0.02
 """Interval at which a thread in `wait_for` checks whether the run was canceled."""
 
 CANCEL_GRACE_S = 2.0
-"""How long the end of a canceled run waits for the cancellations of its delegated tasks, in seconds."""
+"""How long the end of a canceled run, and that of an agent, waits for cancellations sent to other agents, in seconds."""
 
 T = TypeVar("T")
 
@@ -603,8 +603,7 @@ class Run(Emitter):
         if self._ends_after is not None:
             await asyncio.wait(self._ends_after, timeout=CANCEL_GRACE_S)
         delegations, fold = self._host.delegations, self.live.fold
-        is_retried = fold.controls is not None and fold.controls.retries
-        if delegations is None or (self._opening and not is_retried):
+        if delegations is None or (self._opening and not fold.retries):
             return []
         try:
             await self._record_rest([])

@@ -165,7 +165,7 @@ def _snapshot(fold: TaskFold, around: _Surroundings) -> TaskSnapshot:
         iso_from_micros(history[-1][2]) if fold.is_terminal and history else None,
         fold.run_id,
         attempt_count=len(starts),
-        retry_count=0 if controls is None else controls.retries,
+        retry_count=fold.retries,
         pending_approvals=tuple(fold.asked),
         progress=None if fold.progress is None else replace(fold.progress),
         failure=None if fold.failure is None else fold.failure.copy(),

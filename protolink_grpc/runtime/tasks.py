@@ -151,10 +151,7 @@ class Tasks:
     def may_be_retried(self, task_id: str) -> bool:
         """Return whether a task has been retried; true if it does not run here, because then only its log has that."""
         run = self.runs.get(task_id)
-        if run is None or not run.is_accepted:
-            return True
-        controls = run.live.fold.controls
-        return controls is not None and controls.retries > 0
+        return run is None or not run.is_accepted or run.live.fold.retries > 0
 
     async def read(self, head: TaskHead) -> LiveTask:
         """Return the task of a head, from the store."""

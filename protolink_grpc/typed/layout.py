@@ -22,6 +22,7 @@ from google.protobuf.descriptor_pb2 import (
     ServiceDescriptorProto,
 )
 
+from protolink_grpc.models.json_value import to_camel_case
 from protolink_grpc.typed.types import (
     ANY,
     ANY_OBJECT,
@@ -289,7 +290,7 @@ class _Layout:
     ) -> FieldDescriptorProto:
         label = FieldDescriptorProto.LABEL_REPEATED if repeated else FieldDescriptorProto.LABEL_OPTIONAL
         added = message.field.add(name=name, label=label, type=element.proto, type_name=element.type_name or None)
-        if snake(json_name) != json_name and _camel(name) != json_name:
+        if snake(json_name) != json_name and to_camel_case(name) != json_name:
             added.json_name = json_name
         if optional:
             added.proto3_optional = True
@@ -499,8 +500,3 @@ def _default_comment(of: FieldType) -> str:
         return "Default: empty."
     text = str(shown).lower() if isinstance(shown, bool) else repr(shown) if not isinstance(shown, str) else shown
     return f"Default: {text[:80]}."
-
-
-def _camel(name: str) -> str:
-    first, *rest = name.split("_")
-    return first + "".join(word.capitalize() for word in rest)
